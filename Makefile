@@ -1,0 +1,51 @@
+# The two commands: `make demo` and `make test`. Everything else is CMake; see CMakePresets.json.
+JOBS ?= $(shell nproc)
+PYTHON := .venv/bin/python
+
+.DEFAULT_GOAL := build
+.PHONY: build setup demo test test-long asan tsan fuzz bench lint format install clean
+
+setup:
+	@scripts/setup
+
+build: setup
+	@cmake --preset release > build.log 2>&1 || { cat build.log; rm -f build.log; exit 1; }; rm -f build.log
+	@cmake --build --preset release -j $(JOBS)
+
+demo: build
+	@$(PYTHON) examples/demo.py
+
+test: build
+	@ctest --test-dir build --output-on-failure --no-tests=error -j $(JOBS)
+	@$(PYTHON) -m pytest -q tests/cli tests/install
+
+# The same tests under sanitizers, fuzzing, the statistical tables and Musk1: about half an hour.
+test-long: test asan tsan fuzz
+	@$(PYTHON) -m pytest -q tests/long
+
+asan tsan: setup
+	@cmake --preset $@ && cmake --build --preset $@ -j $(JOBS)
+	@ctest --preset $@ -j $(JOBS)
+
+fuzz:
+	@scripts/setup dev
+	@cmake --preset fuzz && cmake --build --preset fuzz -j $(JOBS)
+	@fuzz/run 60
+
+bench: build
+	@scripts/setup bench
+	@bench/run
+
+lint:
+	@scripts/setup dev
+	@scripts/lint
+
+format:
+	@scripts/setup dev
+	@git ls-files -z '*.cpp' '*.hpp' | xargs -0 clang-format -i
+
+install: build
+	@cmake --install build
+
+clean:
+	@rm -rf build

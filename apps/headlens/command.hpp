@@ -1,0 +1,53 @@
+// What every subcommand shares: common options, output, progress, interruption.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "headlens/execution.hpp"
+
+namespace headlens::app {
+
+using Json = nlohmann::ordered_json;
+
+// Exit statuses. Misuse and the environment are 2, a numerical outcome without a result is 3.
+enum Exit : int { kOk = 0, kError = 2, kOutcome = 3, kInterrupted = 130 };
+
+struct CommonOptions {
+  std::uint64_t seed = 0;
+  int threads = 0;
+  std::string max_memory;
+  bool json = false;
+
+  Execution execution() const;
+};
+
+// Adds --threads, --max-memory and --json (and --seed), and makes `run` the action of the command.
+void add_common_options(CLI::App& command, CommonOptions& common);
+void add_seed(CLI::App& command, CommonOptions& common, const std::string& what);
+void set_action(CLI::App& command, std::function<int()> run);
+
+// One JSON object on stdout with --json, the text otherwise.
+void print(const CommonOptions& common, const Json& json, const std::string& text);
+
+// Ctrl-C and SIGTERM end the running call at its next block; a second one ends the process at once.
+void install_interrupt_handlers();
+bool interrupted();
+
+void progress_bar(const Progress& progress);  // on stderr, when that is a terminal
+void clear_progress();
+
+// One function a subcommand, each in the file of its name.
+void add_generate(CLI::App& app);
+void add_fit(CLI::App& app);
+void add_predict(CLI::App& app);
+void add_evaluate(CLI::App& app);
+void add_info(CLI::App& app);
+void add_completion(CLI::App& app);
+void add_man(CLI::App& app);
+
+}  // namespace headlens::app

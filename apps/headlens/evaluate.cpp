@@ -1,0 +1,51 @@
+// headlens evaluate MODEL DATA: the error of a fitted model on labelled sets.
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "command.hpp"
+#include "headlens/fit.hpp"
+
+namespace headlens::app {
+namespace {
+
+struct Arguments {
+  CommonOptions common;
+  std::string model, data;
+};
+
+int run(const Arguments& a) {
+  const Execution execution = a.common.execution();
+  const Model model = load_model(a.model, execution);
+  const LabelledSets data =
+      load_labelled_sets(a.data, model.sequence ? DataLayout::sequence : DataLayout::sets, execution);
+  const Evaluation result = evaluate(model, data, execution);
+  if (result.accuracy) {
+    print(a.common, {{"n", result.count}, {"accuracy", *result.accuracy}},
+          fmt::format("accuracy {:.4f} on {} sets", *result.accuracy, result.count));
+    return kOk;
+  }
+  const Json nmse = result.nmse ? Json(*result.nmse) : Json(nullptr);
+  print(a.common, {{"n", result.count}, {"mse", result.mse}, {"nmse", nmse}},
+        fmt::format("mse {:.6g}, nmse {} on {} sets", result.mse,
+                    result.nmse ? fmt::format("{:.6g}", *result.nmse) : "undefined (y is constant)", result.count));
+  return kOk;
+}
+
+}  // namespace
+
+void add_evaluate(CLI::App& app) {
+  auto a = std::make_shared<Arguments>();
+  CLI::App& command = *app.add_subcommand("evaluate", "Measure the error of a fitted model");
+  command.add_option("MODEL", a->model, "model file")->required();
+  command.add_option("DATA", a->data, "labelled sets (.npz)")->required();
+  add_seed(command, a->common, "accepted everywhere; evaluation draws nothing");
+  add_common_options(command, a->common);
+  command.footer(
+      "mse is the mean squared error, nmse = mse / variance of y; classifiers report the accuracy.\n\n"
+      "Example:\n"
+      "  headlens evaluate model.hlm test.npz --json");
+  set_action(command, [a] { return run(*a); });
+}
+
+}  // namespace headlens::app

@@ -1,0 +1,158 @@
+// headlens fit DATA: trains a model and writes it.
+#include <fmt/format.h>
+
+#include <cmath>
+#include <memory>
+
+#include "command.hpp"
+#include "headlens/error.hpp"
+#include "headlens/fit.hpp"
+
+namespace headlens::app {
+namespace {
+
+struct Arguments {
+  CommonOptions common;
+  FitOptions fit;
+  std::string data, output;
+  std::string model = "rfa", score = "relu", positions = "none", precision = "f64", loss = "squared";
+  std::string ridge = "auto";
+  std::vector<double> norm_ball;
+  std::string solver = "auto";
+  bool no_intercept = false;
+  bool sequence = false;
+};
+
+std::optional<double> parse_ridge(const std::string& text) {
+  if (text == "auto") return std::nullopt;
+  std::size_t used = 0;
+  double value = std::nan("");
+  try {
+    value = std::stod(text, &used);
+  } catch (const std::exception&) {
+    used = 0;
+  }
+  require(used == text.size() && std::isfinite(value) && value >= 0, "ridge: '", text,
+          "' given, expected auto or a number, 0 or more");
+  return value;
+}
+
+Solver parse_solver(const std::string& text) {
+  for (const Solver solver : {Solver::automatic, Solver::primal, Solver::dual, Solver::iterative})
+    if (name(solver) == text) return solver;
+  throw Error(ErrorCode::misuse, join("solver: '", text, "' given, expected one of auto, primal, dual, iterative"));
+}
+
+FitOptions options_from(const Arguments& a) {
+  FitOptions options = a.fit;
+  options.features.kind = parse<ModelKind>(a.model);
+  options.features.score = parse<Score>(a.score);
+  options.features.positions = parse<Positions>(a.positions);
+  options.features.precision = parse<Precision>(a.precision);
+  options.features.seed = a.common.seed;
+  options.loss = parse<Loss>(a.loss);
+  options.ridge = parse_ridge(a.ridge);
+  options.solver = parse_solver(a.solver);
+  options.intercept = !a.no_intercept;
+  if (!a.norm_ball.empty()) options.norm_ball = NormBall{a.norm_ball.at(0), a.norm_ball.at(1)};
+  return options;
+}
+
+Json report_json(const Arguments& a, const Fit& fit, Index count) {
+  const FitReport& r = fit.report;
+  Json trials = Json::array();
+  for (const RidgeTrial& trial : r.trials) trials.push_back({{"ridge", trial.ridge}, {"error", trial.error}});
+  return {{"file", a.output},
+          {"status", name(r.status)},
+          {"model", name(fit.model.features.kind)},
+          {"heads", fit.model.features.heads},
+          {"parameters", fit.model.values.size()},
+          {"n", count},
+          {"loss", name(fit.model.loss)},
+          {"method", r.method},
+          {"ridge", r.ridge},
+          {"ridge_rule", r.ridge_rule},
+          {"train_loss", r.train_loss},
+          {"residual", r.residual},
+          {"iterations", r.iterations},
+          {"trials", trials},
+          {"predicted_peak_bytes", r.predicted_peak_bytes},
+          {"seconds", r.seconds}};
+}
+
+std::string report_text(const Arguments& a, const Fit& fit, Index count) {
+  const FitReport& r = fit.report;
+  return fmt::format(
+      "{}: {} with {} heads ({} parameters) on {} sets\n"
+      "  {} loss {:.4g} on the training sets; ridge {:.3g} ({}); {}\n"
+      "  status {}, residual {:.1e}, {:.2f} s",
+      a.output, name(fit.model.features.kind), fit.model.features.heads, fit.model.values.size(), count,
+      name(fit.model.loss), r.train_loss, r.ridge, r.ridge_rule, r.method, name(r.status), r.residual, r.seconds);
+}
+
+int run(const Arguments& a) {
+  const Execution execution = a.common.execution();
+  const FitOptions options = options_from(a);
+  options.validate();
+  const LabelledSets data =
+      load_labelled_sets(a.data, a.sequence ? DataLayout::sequence : DataLayout::sets, execution);
+  const Fit result = fit(data, options, execution);
+  const bool usable = result.report.status != FitStatus::not_positive_definite;
+  if (usable) save_model(a.output, result.model);
+  print(a.common, report_json(a, result, data.sets.count()), report_text(a, result, data.sets.count()));
+  return result.report.status == FitStatus::solved ? kOk : kOutcome;
+}
+
+void add_model_options(CLI::App& command, Arguments& a) {
+  FeatureOptions& f = a.fit.features;
+  command.add_option("--model", a.model, "rfa, brfa (identity mean) or mlp (no attention, equal set sizes)")
+      ->type_name("rfa|brfa|mlp")->capture_default_str();
+  command.add_option("--heads", f.heads, "number of random heads (neurons, for mlp)")->type_name("M")->capture_default_str();
+  command.add_option("--score", a.score, "relu, softmax or exp")->type_name("relu|softmax|exp")->capture_default_str();
+  command.add_option("--positions", a.positions, "none, or sinusoidal encodings added to the keys")->type_name("none|sinusoidal")
+      ->capture_default_str();
+  command.add_option("--bias-scale", f.bias_scale, "scale b of the mean b * diag(1, .., 1, 0) of the heads (rfa: 0, brfa: 1)")
+      ->type_name("b");
+  command.add_option("--weight-scale", f.weight_scale, "standard deviation of the random entries (default 0.5; mlp: 1/sqrt(2(N+1)))")
+      ->type_name("w");
+  command.add_option("--precision", a.precision, "f32 or f64, of features and values")->type_name("f32|f64")->capture_default_str();
+  add_seed(command, a.common, "seed of the heads");
+}
+
+void add_training_options(CLI::App& command, Arguments& a) {
+  command.add_option("--loss", a.loss, "squared, huber, logistic or hinge (the last two: integer y, a classifier)")
+      ->type_name("squared|huber|logistic|hinge")->capture_default_str();
+  command.add_option("--ridge", a.ridge, "penalty: a number, 0 (minimum norm), or auto (leave-one-out; 5 folds if not squared)")
+      ->type_name("X")->capture_default_str();
+  command.add_option("--norm-ball", a.norm_ball, "sum |v_m| <= K1 and sum |v_m|^2 <= K2; replaces an automatic ridge")
+      ->type_name("K1,K2")->delimiter(',')->expected(2);
+  command.add_option("--huber-delta", a.fit.huber_delta, "residual at which the Huber loss turns linear")->type_name("D")
+      ->capture_default_str();
+  command.add_flag("--no-intercept", a.no_intercept, "no constant term");
+  command.add_option("--solver", a.solver, "auto, primal, dual or iterative (squared loss)")->type_name("auto|primal|dual|iterative")
+      ->capture_default_str();
+  command.add_option("--block-sets", a.fit.block_sets, "sets whose features are held at once; never changes the model")
+      ->type_name("B");
+  command.add_flag("--sequence", a.sequence, "DATA holds tokens (n,L,d): every token is a query, the others its keys");
+}
+
+}  // namespace
+
+void add_fit(CLI::App& app) {
+  auto a = std::make_shared<Arguments>();
+  CLI::App& command = *app.add_subcommand("fit", "Train a random-feature attention model");
+  command.add_option("DATA", a->data, "sets (.npz: query, keys, y; ragged with offsets)")->required();
+  command.add_option("-o,--output", a->output, "model file to write")->type_name("MODEL")->required();
+  add_model_options(command, *a);
+  add_training_options(command, *a);
+  add_common_options(command, a->common);
+  command.footer(
+      "Examples:\n"
+      "  headlens fit train.npz --model rfa --heads 1000 -o model.hlm\n"
+      "  headlens fit train.npz --model brfa --ridge 1e-4 --precision f32 -o model.hlm\n"
+      "  headlens fit labels.npz --loss logistic --heads 500 -o classifier.hlm\n"
+      "  headlens fit tokens.npz --sequence --score softmax -o equivariant.hlm");
+  set_action(command, [a] { return run(*a); });
+}
+
+}  // namespace headlens::app

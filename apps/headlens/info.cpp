@@ -1,0 +1,47 @@
+// headlens info: what this build is and what it runs on.
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "command.hpp"
+#include "headlens/info.hpp"
+
+namespace headlens::app {
+namespace {
+
+constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
+
+int run(const CommonOptions& common) {
+  const SystemInfo info = system_info(common.execution());
+  const Json json{{"version", info.version},
+                  {"commit", info.commit},
+                  {"compiler", info.compiler},
+                  {"blas_library", info.blas_library},
+                  {"blas_core", info.blas_core},
+                  {"blas_core_fits", info.blas_core_fits},
+                  {"simd", info.simd},
+                  {"threads", info.threads},
+                  {"free_memory_bytes", info.free_memory_bytes},
+                  {"max_memory_bytes", info.max_memory_bytes}};
+  print(common, json,
+        fmt::format("headlens    {} ({})\ncompiler    {}\nBLAS        {}\nBLAS core   {}{}\nfeature map {}\n"
+                    "threads     {}\nmemory      {:.1f} GiB free, {:.1f} GiB may be used",
+                    info.version, info.commit, info.compiler, info.blas_library, info.blas_core,
+                    info.blas_core_fits ? "" : " (too slow for this processor: set OPENBLAS_CORETYPE)", info.simd,
+                    info.threads, static_cast<double>(info.free_memory_bytes) / kGiB,
+                    static_cast<double>(info.max_memory_bytes) / kGiB));
+  return kOk;
+}
+
+}  // namespace
+
+void add_info(CLI::App& app) {
+  auto common = std::make_shared<CommonOptions>();
+  CLI::App& command = *app.add_subcommand("info", "Show version, BLAS core, SIMD level, threads and memory");
+  add_seed(command, *common, "accepted everywhere");
+  add_common_options(command, *common);
+  command.footer("Example:\n  headlens info --json");
+  set_action(command, [common] { return run(*common); });
+}
+
+}  // namespace headlens::app

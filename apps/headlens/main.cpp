@@ -1,0 +1,86 @@
+// headlens COMMAND ...: parses, runs one subcommand, turns every failure into one line and an exit status.
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <iostream>
+#include <new>
+
+#include "command.hpp"
+#include "headlens/blas_core.hpp"
+#include "headlens/error.hpp"
+#include "headlens/info.hpp"
+
+namespace headlens::app {
+namespace {
+
+int g_status = kOk;
+
+int fail(const std::string& text, int status) {
+  clear_progress();
+  std::string line = "headlens: " + text;
+  for (char& c : line)
+    if (static_cast<unsigned char>(c) < 0x20) c = ' ';
+  fmt::print(stderr, "{}\n", line);
+  return status;
+}
+
+void describe(CLI::App& app) {
+  app.name("headlens");
+  app.description("What one attention layer can learn, and what can be learned about it.");
+  app.footer(
+      "Examples:\n"
+      "  headlens generate power-mean --degree 2 --dim 16 --keys 16 --count 2048 --seed 1 -o train.npz\n"
+      "  headlens generate power-mean --degree 2 --dim 16 --keys 16 --count 4096 --seed 2 -o test.npz\n"
+      "  headlens fit train.npz --model rfa --heads 1000 -o model.hlm\n"
+      "  headlens evaluate model.hlm test.npz\n\n"
+      "Exit status: 0 success, 2 misuse or environment, 3 a numerical outcome without a full result.\n"
+      "'headlens COMMAND --help' tells more about a command.");
+  app.set_version_flag("--version", "headlens " + version());
+  app.require_subcommand(1);
+  app.get_formatter()->column_width(34);
+  add_generate(app);
+  add_fit(app);
+  add_predict(app);
+  add_evaluate(app);
+  add_info(app);
+  add_completion(app);
+  add_man(app);
+}
+
+int parse_and_run(int argc, char** argv) {
+  CLI::App app;
+  describe(app);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& wish) {  // --help, --version
+    app.exit(wish);
+    return kOk;
+  } catch (const CLI::ParseError& error) {
+    return fail(std::string(error.what()) + " (see headlens --help)", kError);
+  }
+  return g_status;
+}
+
+}  // namespace
+
+void set_action(CLI::App& command, std::function<int()> run) {
+  command.callback([run = std::move(run)] { g_status = run(); });
+}
+
+}  // namespace headlens::app
+
+int main(int argc, char** argv) {
+  using namespace headlens;
+  using namespace headlens::app;
+  try {
+    repair_blas_core(argv);
+    install_interrupt_handlers();
+    return parse_and_run(argc, argv);
+  } catch (const Error& error) {
+    return fail(error.what(), error.code() == ErrorCode::interrupted ? kInterrupted : kError);
+  } catch (const std::bad_alloc&) {
+    return fail("out of memory (try a lower --max-memory, fewer heads or fewer sets)", kError);
+  } catch (const std::exception& error) {
+    return fail(error.what(), kError);
+  }
+}

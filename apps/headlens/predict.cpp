@@ -1,0 +1,59 @@
+// headlens predict MODEL DATA: predictions, class labels or scores of a fitted model.
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <memory>
+
+#include "command.hpp"
+#include "headlens/arrays.hpp"
+#include "headlens/fit.hpp"
+
+namespace headlens::app {
+namespace {
+
+struct Arguments {
+  CommonOptions common;
+  std::string model, data, output;
+  bool scores = false;
+};
+
+// As np.save does: x becomes x.npy. Devices and pipes keep their names.
+std::filesystem::path npy_path(const std::string& output) {
+  std::filesystem::path path(output);
+  const auto type = std::filesystem::status(path).type();
+  const bool special = type != std::filesystem::file_type::not_found && type != std::filesystem::file_type::regular;
+  if (!special && path.extension() != ".npy") path += ".npy";
+  return path;
+}
+
+int run(const Arguments& a) {
+  const Execution execution = a.common.execution();
+  const Model model = load_model(a.model, execution);
+  const Sets sets = load_sets(a.data, model.sequence ? DataLayout::sequence : DataLayout::sets, execution);
+  const Array result = a.scores ? predict_scores(model, sets, execution) : predict(model, sets, execution);
+  const std::filesystem::path file = npy_path(a.output);
+  write_npy(file, result);
+  print(a.common, {{"file", file.string()}, {"n", sets.count()}, {"shape", result.shape()}, {"dtype", name(result.dtype())}},
+        fmt::format("{}: {} for {} sets", file.string(), result.describe(), sets.count()));
+  return kOk;
+}
+
+}  // namespace
+
+void add_predict(CLI::App& app) {
+  auto a = std::make_shared<Arguments>();
+  CLI::App& command = *app.add_subcommand("predict", "Predict with a fitted model");
+  command.add_option("MODEL", a->model, "model file")->required();
+  command.add_option("DATA", a->data, "sets (.npz; y is not needed)")->required();
+  command.add_option("-o,--output", a->output, "file to write (.npy is added if missing, as np.save does)")->type_name("PRED")->required();
+  command.add_flag("--scores", a->scores, "scores (n, q) instead of class labels");
+  add_seed(command, a->common, "accepted everywhere; prediction draws nothing");
+  add_common_options(command, a->common);
+  command.footer(
+      "Examples:\n"
+      "  headlens predict model.hlm test.npz -o predictions.npy\n"
+      "  headlens predict classifier.hlm test.npz --scores -o scores.npy");
+  set_action(command, [a] { return run(*a); });
+}
+
+}  // namespace headlens::app

@@ -1,0 +1,53 @@
+"""Writes the seeds of the fuzzers: python fuzz/make_corpus.py. Inputs named found-* were found and stay."""
+
+import io
+import json
+import struct
+from pathlib import Path
+
+import numpy as np
+
+corpus = Path(__file__).parent / "corpus"
+
+
+def put(target, name, data):
+    folder = corpus / target
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_bytes(data)
+
+
+def npy(array, version=(1, 0)):
+    file = io.BytesIO()
+    np.lib.format.write_array(file, array, version=version)
+    return file.getvalue()
+
+
+def npz(save, **arrays):
+    file = io.BytesIO()
+    save(file, **arrays)
+    return file.getvalue()
+
+
+def safetensors(header, data):
+    text = json.dumps(header, separators=(",", ":")).encode()
+    return struct.pack("<Q", len(text)) + text + data
+
+
+def tensor(dtype, shape, begin, end):
+    return {"dtype": dtype, "shape": shape, "data_offsets": [begin, end]}
+
+
+put("fuzz_npy", "float64-v1", npy(np.arange(2.0)))
+put("fuzz_npy", "int8-v2", npy(np.arange(6, dtype=np.int8).reshape(2, 3), (2, 0)))
+put("fuzz_npy", "bool-v3", npy(np.array(True), (3, 0)))
+put("fuzz_npy", "fortran", npy(np.asfortranarray(np.eye(2, dtype=np.float32))))
+put("fuzz_npz", "stored", npz(np.savez, a=np.arange(2.0)))
+put("fuzz_npz", "deflated", npz(np.savez_compressed, a=np.arange(2.0), b=np.zeros(64, np.uint8)))
+put("fuzz_npz", "none", npz(np.savez))
+put("fuzz_safetensors", "one", safetensors({"a": tensor("F64", [1], 0, 8)}, bytes(8)))
+put(
+    "fuzz_safetensors",
+    "two-and-metadata",
+    safetensors({"__metadata__": {"k": "v"}, "a": tensor("U8", [3], 0, 3), "b": tensor("BOOL", [], 3, 4)}, bytes(4)),
+)
+put("fuzz_safetensors", "none", safetensors({}, b""))

@@ -1,0 +1,35 @@
+// How a call runs: threads, memory, notes, progress and cancellation. None of these changes a result.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+
+namespace headlens {
+
+struct Progress {
+  std::string_view phase;
+  double done = 0;   // of total, in any unit
+  double total = 1;
+};
+
+struct Execution {
+  int threads = 0;                     // 0: every core this process may use
+  std::uint64_t max_memory_bytes = 0;  // 0: 80% of what is free when the call starts
+
+  // Any of these may be empty. They are called on the calling thread only.
+  std::function<void(std::string_view)> log;     // which path was taken, and why
+  std::function<void(const Progress&)> progress;
+  std::function<bool()> cancelled;               // asked between blocks; true ends the call with an Error
+
+  void note(std::string_view text) const {
+    if (log) log(text);
+  }
+  void report(std::string_view phase, double done, double total) const {
+    if (progress) progress({phase, done, total});
+  }
+  void check_cancelled() const;  // throws Error{interrupted}
+};
+
+}  // namespace headlens

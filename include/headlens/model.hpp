@@ -1,0 +1,72 @@
+// A fitted model: frozen random heads and trained values.
+//
+//   rfa, brfa   f(x_0, x_1..x_N) = b + sum_m (1/N) sum_i relu(xt_0^T W_m xt_i) <v_m, xt_i>,  xt = [x; 1], D = d + 1
+//   softmax     the weights (1/N) relu(.) become a softmax over the keys
+//   exp         relu becomes exp
+//   mlp         f = b + sum_m relu(<w_m, [xt_0 .. xt_N]>) v_m, for sets of one fixed size
+//
+// The entries of W_m are N(bias_scale * W_0, weight_scale^2) with W_0 = blockdiag(I_d, 0).
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "headlens/array.hpp"
+#include "headlens/execution.hpp"
+
+namespace headlens {
+
+enum class ModelKind { rfa, brfa, mlp };
+enum class Score { relu, softmax, exp };
+enum class Positions { none, sinusoidal };
+enum class Precision { f32, f64 };
+enum class Loss { squared, huber, logistic, hinge };
+
+std::string name(ModelKind kind);
+std::string name(Score score);
+std::string name(Positions positions);
+std::string name(Precision precision);
+std::string name(Loss loss);
+template <class Enum>
+Enum parse(const std::string& text);  // the inverse of name(); Error lists what is allowed
+
+// What the features are: everything but the data and the trained values.
+struct FeatureOptions {
+  ModelKind kind = ModelKind::rfa;
+  Index heads = 1000;                    // neurons, for mlp
+  std::optional<double> bias_scale;      // default: 0 for rfa, 1 for brfa
+  std::optional<double> weight_scale;    // default: 1/2 for rfa and brfa, 1/sqrt(2 (N + 1)) for mlp
+  Score score = Score::relu;
+  Positions positions = Positions::none;
+  Precision precision = Precision::f64;
+  std::uint64_t seed = 0;
+
+  void validate() const;
+};
+
+struct Model {
+  FeatureOptions features;  // scales filled in
+  Loss loss = Loss::squared;
+  Index dim = 0;            // d
+  Index keys = 0;           // N, for mlp only (0: any)
+  Index outputs = 0;        // q: targets, or classes (1 for two classes)
+  bool vector_targets = false;  // y had an axis of outputs, so predictions have one
+  bool sequence = false;
+  Array heads;              // (M, D, D); (M, (N + 1) D) for mlp
+  Array values;             // (M, D, q); (M, q) for mlp
+  Array intercept;          // (q)
+  std::vector<std::int64_t> classes;           // empty for regression
+  std::map<std::string, std::string> report;   // how it was trained
+
+  bool is_classifier() const { return !classes.empty(); }
+};
+
+Model load_model(const std::filesystem::path& path, const Execution& execution);
+void save_model(const std::filesystem::path& path, const Model& model);
+
+}  // namespace headlens

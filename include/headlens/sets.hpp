@@ -1,0 +1,81 @@
+// Sets: one query and many keys each, with targets.
+//
+//   rectangular   query (n, d), keys (n, N, d)
+//   ragged        query (n, d), keys (total, d), offsets (n + 1): set i owns keys[offsets[i] : offsets[i + 1]]
+//   sequence      tokens (n, L, d): every token in turn is the query, the other L - 1 are its keys (n L sets)
+//
+// Targets y are (n) or (n, q); for sequences (n, L) or (n, L, q). Values are float32 or float64 and are never
+// copied or converted here; integers are accepted and read as float64.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "headlens/array.hpp"
+#include "headlens/execution.hpp"
+
+namespace headlens {
+
+class Sets {
+ public:
+  // Checks shapes, offsets and that every value is finite; `name` (a file, usually) opens every error text.
+  static Sets from_arrays(Array query, Array keys, std::string name = "sets");
+  static Sets from_ragged(Array query, Array keys, std::vector<std::int64_t> offsets, std::string name = "sets");
+  static Sets from_sequence(Array tokens, std::string name = "sets");
+
+  Index count() const { return count_; }          // sets; n L for sequences
+  Index dim() const { return dim_; }              // d
+  Index keys_of(Index set) const;                 // N of this set
+  Index max_keys() const { return max_keys_; }
+  Index total_keys() const { return total_keys_; }
+  bool equal_sizes() const { return equal_sizes_; }
+  bool is_sequence() const { return sequence_length_ > 0; }
+  Index sequence_length() const { return sequence_length_; }
+  const std::string& name() const { return name_; }
+
+  // Writes the query as out[0:d] and the keys as the next N rows of `stride` items each.
+  template <class T>
+  void copy_set(Index set, T* query, T* keys, Index stride) const;
+  // Position of key i of this set in its sequence (its own index for sets).
+  Index key_position(Index set, Index key) const;
+
+  const Array& query() const { return query_; }
+  const Array& keys() const { return keys_; }
+  const std::vector<std::int64_t>& offsets() const { return offsets_; }
+
+ private:
+  void check_finite() const;
+
+  Array query_;  // the tokens, for sequences
+  Array keys_;
+  std::vector<std::int64_t> offsets_;
+  Index count_ = 0, dim_ = 0, keys_per_set_ = 0, sequence_length_ = 0;
+  Index max_keys_ = 0, total_keys_ = 0;
+  bool equal_sizes_ = true;
+  std::string name_;
+};
+
+// Targets of `count` sets, q columns. `labels` tells whether y was an integer array.
+struct Targets {
+  std::vector<double> values;  // (count, outputs), row-major
+  Index outputs = 0;
+  bool integer = false;
+  std::vector<Index> shape;  // as given
+};
+
+struct LabelledSets {
+  Sets sets;
+  Targets targets;
+};
+
+enum class DataLayout { sets, sequence };
+
+// From .npz. The memory that loading takes is predicted from the headers and refused first.
+Sets load_sets(const std::filesystem::path& path, DataLayout layout, const Execution& execution);
+LabelledSets load_labelled_sets(const std::filesystem::path& path, DataLayout layout, const Execution& execution);
+void save_sets(const std::filesystem::path& path, const LabelledSets& data);
+
+Targets make_targets(const Array& y, const Sets& sets);
+
+}  // namespace headlens

@@ -1,0 +1,61 @@
+#include "base/parallel.hpp"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <atomic>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "headlens/error.hpp"
+
+namespace headlens {
+
+void Execution::check_cancelled() const {
+  if (cancelled && cancelled()) throw Error(ErrorCode::interrupted, "interrupted");
+}
+
+int thread_count(const Execution& execution) {
+  require(execution.threads >= 0, "threads: ", execution.threads, " given, expected 1 or more (0: all cores)");
+  if (execution.threads > 0) return execution.threads;
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) == 0) return std::max(1, CPU_COUNT(&set));
+  return std::max(1U, std::thread::hardware_concurrency());
+}
+
+namespace {
+
+struct Team {
+  std::atomic<Index> next{0};
+  std::atomic<bool> failed{false};
+  std::mutex mutex;
+  std::exception_ptr error;
+
+  void work(Index count, int worker, const std::function<void(Index, int)>& body) {
+    try {
+      for (Index item = next++; item < count && !failed; item = next++) body(item, worker);
+    } catch (...) {
+      const std::lock_guard lock(mutex);
+      if (!error) error = std::current_exception();
+      failed = true;
+    }
+  }
+};
+
+}  // namespace
+
+void parallel_for(int threads, Index count, const std::function<void(Index, int)>& body) {
+  Team team;
+  const int extra = static_cast<int>(std::min<Index>(threads, count)) - 1;
+  {
+    std::vector<std::jthread> workers;
+    for (int worker = 1; worker <= extra; ++worker)
+      workers.emplace_back([&, worker] { team.work(count, worker, body); });
+    team.work(count, 0, body);
+  }
+  if (team.error) std::rethrow_exception(team.error);
+}
+
+}  // namespace headlens

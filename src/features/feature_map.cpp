@@ -1,0 +1,106 @@
+#include "features/feature_map.hpp"
+
+#include <algorithm>
+#include <atomic>
+
+#include "base/parallel.hpp"
+#include "features/heads.hpp"
+#include "features/mlp.hpp"
+#include "features/rfa.hpp"
+#include "features/set_tile.hpp"
+#include "headlens/error.hpp"
+
+namespace headlens {
+namespace {
+
+constexpr Index kTileSets = 60;  // a multiple of kGroup; a tile of tokens and one block of heads stay in cache
+
+[[noreturn]] void throw_overflow(const Sets& sets, Score score) {
+  throw Error(ErrorCode::misuse,
+              join(sets.name(), ": the features overflow: scale the tokens down",
+                   score == Score::exp ? ", lower --weight-scale, or use the softmax score" : " (standardise them)"));
+}
+
+template <class T>
+class AttentionMap final : public FeatureMap<T> {
+ public:
+  AttentionMap(const FeatureOptions& options, Index dim, const Array& heads, SimdLevel level)
+      : score_(options.score),
+        positions_(options.positions),
+        dim_(dim),
+        heads_(heads.dim(0)),
+        function_(rfa_function<T>(level)),
+        packed_(blocks() * (dim + 1) * (dim + 1) * kLanes) {
+    const Index extended = dim + 1;
+    std::fill_n(packed_.data(), packed_.size(), T(0));
+    for (Index m = 0; m < heads_; ++m)
+      for (Index i = 0; i < extended; ++i)
+        for (Index j = 0; j < extended; ++j) {
+          const Index from = (m * extended + i) * extended + j;
+          const T w = heads.dtype() == DType::f32 ? static_cast<T>(heads.data<float>()[from])
+                                                  : static_cast<T>(heads.data<double>()[from]);
+          packed_[((m / kLanes * extended + j) * extended + i) * kLanes + m % kLanes] = w;
+        }
+  }
+
+  Index blocks() const override { return (heads_ + kLanes - 1) / kLanes; }
+  Index block_columns() const override { return (dim_ + 1) * kLanes; }
+  Index heads() const override { return heads_; }
+  Index width() const override { return dim_ + 1; }
+  Index column_of(Index head, Index j) const override {
+    return (head / kLanes * (dim_ + 1) + j) * kLanes + head % kLanes;
+  }
+
+  void compute(const Sets& sets, Index begin, Index end, Index block_begin, Index block_end, MatrixView<T> out,
+               int threads) const override {
+    const std::vector<double> table = position_table(positions_, sets.max_keys() + 1, dim_);
+    const Index tiles = (end - begin + kTileSets - 1) / kTileSets;
+    std::atomic<bool> finite{true};
+    parallel_for(threads, tiles, [&](Index tile, int) {
+      const Index first = begin + tile * kTileSets, last = std::min(end, first + kTileSets);
+      SetTile<T> packed;
+      packed.pack(sets, first, last, table);
+      Buffer<T> scratch(rfa_scratch_items(dim_, sets.max_keys()));
+      for (Index b = block_begin; b < block_end; ++b) {
+        const HeadBlock<T> head{packed_.data() + b * (dim_ + 1) * (dim_ + 1) * kLanes,
+                                std::min(kLanes, heads_ - b * kLanes)};
+        T* to = out.row(first - begin) + (b - block_begin) * block_columns();
+        if (!function_(packed.view(), head, score_, scratch.data(), to, out.stride)) finite = false;
+      }
+    });
+    if (!finite) throw_overflow(sets, score_);
+  }
+
+ private:
+  Score score_;
+  Positions positions_;
+  Index dim_, heads_;
+  RfaFunction<T> function_;
+  Buffer<T> packed_;  // (blocks, D, D, kLanes): [block][j][i][lane]
+};
+
+}  // namespace
+
+template <class T>
+std::unique_ptr<FeatureMap<T>> FeatureMap<T>::make(const FeatureOptions& options, Index dim, Index keys,
+                                                   const Array& heads, SimdLevel level) {
+  if (options.kind == ModelKind::mlp) return make_mlp_map<T>(options, dim, keys, heads);
+  return std::make_unique<AttentionMap<T>>(options, dim, heads, level);
+}
+
+template <class T>
+std::vector<Index> FeatureMap<T>::head_of_column() const {
+  std::vector<Index> head(static_cast<std::size_t>(columns()), -1);
+  for (Index m = 0; m < heads(); ++m)
+    for (Index j = 0; j < width(); ++j) head[static_cast<std::size_t>(column_of(m, j))] = m;
+  return head;
+}
+
+double feature_map_bytes(const FeatureOptions& options, Index dim, Index keys) {
+  return head_items(options, dim, keys) * (options.precision == Precision::f32 ? 4 : 8);
+}
+
+template class FeatureMap<float>;
+template class FeatureMap<double>;
+
+}  // namespace headlens

@@ -1,0 +1,13 @@
+// The plain random-feature network: phi_m = relu(<w_m, [xt_0 .. xt_N]>), one GEMM a tile of sets.
+#pragma once
+
+#include <memory>
+
+#include "features/feature_map.hpp"
+
+namespace headlens {
+
+template <class T>
+std::unique_ptr<FeatureMap<T>> make_mlp_map(const FeatureOptions& options, Index dim, Index keys, const Array& neurons);
+
+}  // namespace headlens

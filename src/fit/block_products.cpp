@@ -1,0 +1,74 @@
+#include "fit/block_products.hpp"
+
+#include <algorithm>
+
+#include "base/parallel.hpp"
+#include "linalg/blas.hpp"
+#include "linalg/tiles.hpp"
+
+namespace headlens {
+namespace {
+
+constexpr Index kRows = 256;
+constexpr Index kColumns = 512;
+
+// A tile as doubles: a view of `a` itself, or a converted copy. Features are rounded once, when they are
+// computed; products with them are not rounded again.
+MatrixView<const double> as_double(MatrixView<const double> tile, Buffer<double>&) { return tile; }
+MatrixView<const double> as_double(MatrixView<const float> tile, Buffer<double>& buffer) {
+  if (buffer.size() == 0) buffer = Buffer<double>(kRows * kColumns);
+  for (Index i = 0; i < tile.rows; ++i)
+    for (Index j = 0; j < tile.cols; ++j) buffer[i * tile.cols + j] = tile(i, j);
+  return {buffer.data(), tile.rows, tile.cols};
+}
+
+}  // namespace
+
+template <class T>
+void add_product(MatrixView<const T> a, MatrixView<const double> b, MatrixView<double> out, int threads) {
+  parallel_for(threads, tile_count(a.rows, kRows), [&](Index tile, int) {
+    Buffer<double> buffer;
+    const Index i = tile * kRows, rows = std::min(kRows, a.rows - i);
+    for (Index j = 0; j < a.cols; j += kColumns) {
+      const Index cols = std::min(kColumns, a.cols - j);
+      gemm(Trans::no, Trans::no, 1.0, as_double(a.block(i, j, rows, cols), buffer),
+           b.block(j, 0, cols, b.cols), 1.0, out.block(i, 0, rows, b.cols));
+    }
+  });
+}
+
+template <class T>
+void add_transposed_product(MatrixView<const T> a, MatrixView<const double> b, MatrixView<double> out,
+                            int threads) {
+  parallel_for(threads, tile_count(a.cols, kColumns), [&](Index tile, int) {
+    Buffer<double> buffer;
+    const Index j = tile * kColumns, cols = std::min(kColumns, a.cols - j);
+    for (Index i = 0; i < a.rows; i += kRows) {
+      const Index rows = std::min(kRows, a.rows - i);
+      gemm(Trans::yes, Trans::no, 1.0, as_double(a.block(i, j, rows, cols), buffer),
+           b.block(i, 0, rows, b.cols), 1.0, out.block(j, 0, cols, b.cols));
+    }
+  });
+}
+
+template <class T>
+void column_means(MatrixView<const T> a, double* means, int threads) {
+  parallel_for(threads, tile_count(a.cols, kColumns), [&](Index tile, int) {
+    const Index first = tile * kColumns, last = std::min(a.cols, first + kColumns);
+    std::fill(means + first, means + last, 0.0);
+    for (Index i = 0; i < a.rows; ++i)
+      for (Index j = first; j < last; ++j) means[j] += static_cast<double>(a(i, j));
+    for (Index j = first; j < last; ++j) means[j] /= static_cast<double>(a.rows);
+  });
+}
+
+template void add_product(MatrixView<const float>, MatrixView<const double>, MatrixView<double>, int);
+template void add_product(MatrixView<const double>, MatrixView<const double>, MatrixView<double>, int);
+template void add_transposed_product(MatrixView<const float>, MatrixView<const double>, MatrixView<double>,
+                                     int);
+template void add_transposed_product(MatrixView<const double>, MatrixView<const double>, MatrixView<double>,
+                                     int);
+template void column_means(MatrixView<const float>, double*, int);
+template void column_means(MatrixView<const double>, double*, int);
+
+}  // namespace headlens

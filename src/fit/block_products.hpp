@@ -1,0 +1,20 @@
+// Products of a block of features with a few columns, in fixed tiles, always summed in double.
+#pragma once
+
+#include "linalg/matrix.hpp"
+
+namespace headlens {
+
+// out (r, q) += a (r, c) b (c, q)
+template <class T>
+void add_product(MatrixView<const T> a, MatrixView<const double> b, MatrixView<double> out, int threads);
+
+// out (c, q) += a (r, c)^T b (r, q)
+template <class T>
+void add_transposed_product(MatrixView<const T> a, MatrixView<const double> b, MatrixView<double> out,
+                            int threads);
+
+template <class T>
+void column_means(MatrixView<const T> a, double* means, int threads);
+
+}  // namespace headlens

@@ -1,0 +1,184 @@
+#include "fit/design_matrix.hpp"
+
+#include <algorithm>
+
+#include "base/parallel.hpp"
+#include "fit/block_products.hpp"
+#include "linalg/tiles.hpp"
+
+namespace headlens {
+namespace {
+
+constexpr Index kChunkColumns = 2048;
+constexpr Index kShare = 64;  // rows handed to a thread at a time where rows are independent
+
+Index blocks_in_chunk(Index block_columns) { return std::max<Index>(1, kChunkColumns / block_columns); }
+
+template <class T>
+void subtract_means(MatrixView<T> rows, const double* means, int threads) {
+  parallel_for(threads, tile_count(rows.rows, kShare), [&](Index tile, int) {
+    for (Index i = tile * kShare; i < std::min(rows.rows, (tile + 1) * kShare); ++i)
+      for (Index j = 0; j < rows.cols; ++j) rows(i, j) = static_cast<T>(rows(i, j) - means[j]);
+  });
+}
+
+}  // namespace
+
+Index default_block_sets(Index columns) {
+  // About 2^25 features at once: large enough for BLAS, small beside any Gram matrix worth having.
+  const Index wanted = (Index{1} << 25) / std::max<Index>(1, columns);
+  return std::clamp<Index>(wanted / kRowTile * kRowTile, kRowTile, 8 * kRowTile);
+}
+
+template <class T>
+DesignMatrix<T>::DesignMatrix(const FeatureMap<T>& map, const Sets& sets, bool centre, Index block_sets,
+                              const Execution& execution)
+    : map_(map),
+      sets_(sets),
+      centre_(centre),
+      block_sets_(tile_count(block_sets > 0 ? block_sets : default_block_sets(map.columns()), kRowTile) *
+                  kRowTile),
+      execution_(execution),
+      threads_(thread_count(execution)) {
+  if (!centre) means_.assign(static_cast<std::size_t>(columns()), 0.0);
+}
+
+template <class T>
+Index DesignMatrix<T>::chunk_blocks() const {
+  return blocks_in_chunk(map_.block_columns());
+}
+
+template <class T>
+const std::vector<double>& DesignMatrix<T>::means() {
+  if (means_.empty()) for_column_chunks("means", [](Index, MatrixView<const T>) {});
+  return means_;
+}
+
+template <class T>
+void DesignMatrix<T>::cache() {
+  if (cached_.rows() > 0) return;
+  Matrix<T> all(rows(), columns());
+  for_column_chunks("features", [&](Index first, MatrixView<const T> chunk) {
+    parallel_for(threads_, tile_count(rows(), kShare), [&](Index tile, int) {
+      for (Index i = tile * kShare; i < std::min(rows(), (tile + 1) * kShare); ++i)
+        std::copy_n(chunk.row(i), chunk.cols, all.data() + i * columns() + first);
+    });
+  });
+  cached_ = std::move(all);
+}
+
+template <class T>
+void DesignMatrix<T>::for_row_blocks(std::string_view phase,
+                                     const std::function<void(Index, MatrixView<const T>)>& visit) {
+  const double* mean = means().data();
+  Matrix<T> block;
+  if (cached_.rows() == 0) block = Matrix<T>(std::min(block_sets_, rows()), columns());
+  for (Index first = 0; first < rows(); first += block_sets_) {
+    execution_.check_cancelled();
+    execution_.report(phase, static_cast<double>(first), static_cast<double>(rows()));
+    const Index count = std::min(block_sets_, rows() - first);
+    if (cached_.rows() > 0) {
+      visit(first, std::as_const(cached_).view().block(first, 0, count, columns()));
+      continue;
+    }
+    const MatrixView<T> view = block.view().block(0, 0, count, columns());
+    map_.compute(sets_, first, first + count, view, threads_);
+    if (centre_) subtract_means(view, mean, threads_);
+    visit(first, view);
+  }
+}
+
+template <class T>
+void DesignMatrix<T>::for_column_chunks(std::string_view phase,
+                                        const std::function<void(Index, MatrixView<const T>)>& visit) {
+  const bool need_means = means_.empty();
+  std::vector<double> means = need_means ? std::vector<double>(static_cast<std::size_t>(columns())) : means_;
+  const Index width = map_.block_columns();
+  Matrix<T> buffer;
+  if (cached_.rows() == 0) buffer = Matrix<T>(rows(), std::min(chunk_blocks(), map_.blocks()) * width);
+  for (Index block = 0; block < map_.blocks(); block += chunk_blocks()) {
+    execution_.check_cancelled();
+    execution_.report(phase, static_cast<double>(block), static_cast<double>(map_.blocks()));
+    const Index last = std::min(map_.blocks(), block + chunk_blocks());
+    const Index first_column = block * width, count = (last - block) * width;
+    if (cached_.rows() > 0) {
+      visit(first_column, std::as_const(cached_).view().block(0, first_column, rows(), count));
+      continue;
+    }
+    const MatrixView<T> view(buffer.data(), rows(), count);
+    map_.compute(sets_, 0, rows(), block, last, view, threads_);
+    if (need_means) column_means<T>(view, means.data() + first_column, threads_);
+    if (centre_) subtract_means(view, means.data() + first_column, threads_);
+    visit(first_column, view);
+  }
+  means_ = std::move(means);
+}
+
+template <class T>
+Matrix<double> DesignMatrix<T>::forward(MatrixView<const double> v, std::string_view phase) {
+  Matrix<double> out = Matrix<double>::zeros(rows(), v.cols);
+  for_row_blocks(phase, [&](Index first, MatrixView<const T> block) {
+    add_product<T>(block, v, out.view().block(first, 0, block.rows, v.cols), threads_);
+  });
+  return out;
+}
+
+template <class T>
+Matrix<double> DesignMatrix<T>::adjoint(MatrixView<const double> r, std::string_view phase) {
+  Matrix<double> out = Matrix<double>::zeros(columns(), r.cols);
+  for_row_blocks(phase, [&](Index first, MatrixView<const T> block) {
+    add_transposed_product<T>(block, r.block(first, 0, block.rows, r.cols), out, threads_);
+  });
+  return out;
+}
+
+template <class T>
+Matrix<double> DesignMatrix<T>::outer_product(MatrixView<const double> r, std::string_view phase) {
+  Matrix<double> out = Matrix<double>::zeros(rows(), r.cols);
+  for_column_chunks(phase, [&](Index, MatrixView<const T> chunk) {
+    Matrix<double> inner = Matrix<double>::zeros(chunk.cols, r.cols);
+    add_transposed_product<T>(chunk, r, inner, threads_);
+    add_product<T>(chunk, inner, out, threads_);
+  });
+  return out;
+}
+
+template <class T>
+Matrix<double> DesignMatrix<T>::inner_product(MatrixView<const double> v, std::string_view phase,
+                                              const std::vector<double>& w) {
+  Matrix<double> out = Matrix<double>::zeros(columns(), v.cols);
+  for_row_blocks(phase, [&](Index first, MatrixView<const T> block) {
+    Matrix<double> inner = Matrix<double>::zeros(block.rows, v.cols);
+    add_product<T>(block, v, inner, threads_);
+    for (Index i = 0; !w.empty() && i < block.rows; ++i)
+      for (Index c = 0; c < v.cols; ++c) inner(i, c) *= w[static_cast<std::size_t>(first + i)];
+    add_transposed_product<T>(block, inner, out, threads_);
+  });
+  return out;
+}
+
+template <class T>
+double DesignMatrix<T>::mean_square_row() {
+  double sum = 0;
+  for_row_blocks("scale", [&](Index, MatrixView<const T> block) {
+    for (Index i = 0; i < block.rows; ++i)
+      for (Index j = 0; j < block.cols; ++j)
+        sum += static_cast<double>(block(i, j)) * static_cast<double>(block(i, j));
+  });
+  return sum / static_cast<double>(rows());
+}
+
+double design_buffer_bytes(Index rows, Index columns, Index block_columns, Index block_sets,
+                           double item_bytes) {
+  const Index block =
+      tile_count(block_sets > 0 ? block_sets : default_block_sets(columns), kRowTile) * kRowTile;
+  const double row_block = static_cast<double>(std::min(rows, block)) * static_cast<double>(columns);
+  const double chunk = static_cast<double>(rows) *
+                       static_cast<double>(std::min(columns, blocks_in_chunk(block_columns) * block_columns));
+  return std::max(row_block, chunk) * item_bytes;
+}
+
+template class DesignMatrix<float>;
+template class DesignMatrix<double>;
+
+}  // namespace headlens

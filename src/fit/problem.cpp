@@ -1,0 +1,90 @@
+#include "fit/problem.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "features/heads.hpp"
+#include "headlens/error.hpp"
+
+namespace headlens {
+namespace {
+
+bool is_classifier(Loss loss) { return loss == Loss::logistic || loss == Loss::hinge; }
+
+std::vector<std::int64_t> find_classes(const LabelledSets& data, Loss loss) {
+  const Targets& y = data.targets;
+  require(y.outputs == 1, data.sets.name(), ": y has shape ", format_shape(y.shape), ", but --loss ",
+          name(loss), " needs one class label a set");
+  std::vector<std::int64_t> classes;
+  for (const double value : y.values) {
+    require(value == std::floor(value) && std::abs(value) < 0x1p53, data.sets.name(), ": y holds ", value,
+            ", but --loss ", name(loss), " needs integer class labels");
+    classes.push_back(static_cast<std::int64_t>(value));
+  }
+  std::sort(classes.begin(), classes.end());
+  classes.erase(std::unique(classes.begin(), classes.end()), classes.end());
+  require(classes.size() >= 2, data.sets.name(), ": y holds only the class ", classes.front(),
+          ", and --loss ", name(loss), " needs at least two");
+  return classes;
+}
+
+}  // namespace
+
+std::string name(Solver solver) {
+  constexpr const char* names[] = {"auto", "primal", "dual", "iterative"};
+  return names[static_cast<int>(solver)];
+}
+
+std::string name(FitStatus status) {
+  constexpr const char* names[] = {"solved", "stalled", "not_positive_definite"};
+  return names[static_cast<int>(status)];
+}
+
+void FitOptions::validate() const {
+  features.validate();
+  require(!ridge || (std::isfinite(*ridge) && *ridge >= 0), "ridge: ", ridge.value_or(0),
+          " given, expected auto or a number, 0 or more");
+  require(huber_delta > 0 && std::isfinite(huber_delta), "huber-delta: ", huber_delta,
+          " given, expected above 0");
+  require(block_sets >= 0, "block-sets: ", block_sets, " given, expected 1 or more (0: chosen)");
+  if (norm_ball) {
+    const bool fine = norm_ball->k1 > 0 && norm_ball->k2 > 0 && std::isfinite(norm_ball->k1) &&
+                      std::isfinite(norm_ball->k2);
+    require(fine, "norm-ball: ", norm_ball->k1, ",", norm_ball->k2, " given, expected two numbers above 0");
+  }
+  const bool bare = loss != Loss::squared && !norm_ball && ridge && *ridge == 0;
+  require(!bare, "ridge: 0 given, but --loss ", name(loss),
+          " needs a positive ridge or a --norm-ball: without either "
+          "the minimum may not exist");
+  const bool squared_ridge = loss == Loss::squared && !norm_ball;
+  require(solver == Solver::automatic || squared_ridge,
+          "solver: only the squared loss without a norm ball has a choice "
+          "of solvers");
+  require(solver != Solver::iterative || !ridge || *ridge > 0,
+          "solver: conjugate gradients need a positive ridge");
+}
+
+Problem pose(const LabelledSets& data, const FitOptions& options) {
+  options.validate();
+  const Sets& sets = data.sets;
+  const Targets& y = data.targets;
+  const bool mlp = options.features.kind == ModelKind::mlp;
+  require(!mlp || sets.equal_sizes(), sets.name(), ": mlp needs sets of equal size, but set 0 has ",
+          sets.keys_of(0), " keys and the largest has ", sets.max_keys(), " (rfa and brfa take ragged sets)");
+  Problem problem{sets,      options, Matrix<double>(sets.count(), y.outputs),
+                  y.outputs, {},      y.shape.size() > (sets.is_sequence() ? 2U : 1U)};
+  problem.options.features = with_default_scales(options.features, sets.keys_of(0));
+  std::copy(y.values.begin(), y.values.end(), problem.targets.data());
+  if (!is_classifier(options.loss)) return problem;
+  problem.classes = find_classes(data, options.loss);
+  const auto count = static_cast<Index>(problem.classes.size());
+  problem.outputs = count == 2 ? 1 : count;
+  for (Index i = 0; i < sets.count(); ++i) {
+    const auto label = static_cast<std::int64_t>(y.values[static_cast<std::size_t>(i)]);
+    const auto found = std::lower_bound(problem.classes.begin(), problem.classes.end(), label);
+    problem.targets(i, 0) = static_cast<double>(found - problem.classes.begin());
+  }
+  return problem;
+}
+
+}  // namespace headlens

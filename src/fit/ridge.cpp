@@ -1,0 +1,196 @@
+#include "fit/ridge.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "fit/iterative.hpp"
+#include "fit/ridge_path.hpp"
+#include "linalg/blas.hpp"
+#include "linalg/eigen.hpp"
+#include "linalg/gram.hpp"
+#include "linalg/regularised.hpp"
+
+namespace headlens {
+namespace {
+
+struct Coefficients {
+  FitStatus status = FitStatus::solved;
+  Matrix<double> values;  // alpha (n, q) in the dual, V (p, q) in the primal
+};
+
+Coefficients by_cholesky(Matrix<double> gram, double shift, MatrixView<const double> rhs, int threads) {
+  Coefficients out{FitStatus::solved, Matrix<double>::zeros(rhs.rows, rhs.cols)};
+  const RegularisedSolve solve = solve_regularised(gram, shift, rhs, out.values, threads);
+  if (!solve.ok()) out.status = FitStatus::not_positive_definite;
+  return out;
+}
+
+// sum over eigenvalues above rounding of u u^T rhs / sigma: the minimum-norm solution as ridge -> 0.
+// Eigenvalues below size * eps * largest are rounding, of rows that repeat or of directions no feature has.
+Coefficients by_eigenvectors(Matrix<double> gram, MatrixView<const double> rhs) {
+  Coefficients out{FitStatus::solved, Matrix<double>::zeros(rhs.rows, rhs.cols)};
+  const SymmetricEigen eigen = symmetric_eigen(gram);
+  if (!eigen.ok()) return {FitStatus::stalled, std::move(out.values)};
+  const Index size = gram.rows();
+  const double cutoff =
+      static_cast<double>(size) * std::numeric_limits<double>::epsilon() * eigen.values.back();
+  Matrix<double> inner(size, rhs.cols);
+  gemm(Trans::no, Trans::no, 1.0, eigen.vectors, rhs, 0.0, inner);
+  for (Index k = 0; k < size; ++k)
+    for (Index c = 0; c < rhs.cols; ++c) {
+      const double sigma = eigen.values[static_cast<std::size_t>(k)];
+      inner(k, c) = sigma > cutoff ? inner(k, c) / sigma : 0.0;
+    }
+  gemm(Trans::yes, Trans::no, 1.0, eigen.vectors, inner, 0.0, out.values);
+  return out;
+}
+
+bool all_zero(MatrixView<const double> y) {
+  for (Index i = 0; i < y.rows; ++i)
+    for (Index c = 0; c < y.cols; ++c)
+      if (y(i, c) != 0) return false;
+  return true;
+}
+
+// Y less its mean, which becomes the offset. Exactly zero where a column is constant.
+Matrix<double> centre_targets(const Problem& problem, std::vector<double>& offset) {
+  const Index n = problem.count(), q = problem.outputs;
+  Matrix<double> y(n, q);
+  offset.assign(static_cast<std::size_t>(q), 0.0);
+  for (Index c = 0; c < q; ++c) {
+    double mean = 0, low = problem.targets(0, c), high = low;
+    for (Index i = 0; i < n; ++i) {
+      const double value = problem.targets(i, c);
+      mean += value / static_cast<double>(n);
+      low = std::min(low, value);
+      high = std::max(high, value);
+    }
+    const double centre = !problem.options.intercept ? 0.0 : low == high ? low : mean;
+    offset[static_cast<std::size_t>(c)] = centre;
+    for (Index i = 0; i < n; ++i) y(i, c) = problem.targets(i, c) - centre;
+  }
+  return y;
+}
+
+double norm(MatrixView<const double> a) {
+  double sum = 0;
+  for (Index i = 0; i < a.rows; ++i)
+    for (Index j = 0; j < a.cols; ++j) sum += a(i, j) * a(i, j);
+  return std::sqrt(sum);
+}
+
+// Fills in the training error and |Phi^T (Phi V - Y) / n + ridge V| / |Phi^T Y / n|.
+template <class T>
+void measure(DesignMatrix<T>& design, MatrixView<const double> y, Solution& solution) {
+  const Index n = y.rows, q = y.cols;
+  const Matrix<double> fitted = design.forward(solution.values, "check");
+  Matrix<double> both(n, 2 * q);
+  double squares = 0;
+  for (Index i = 0; i < n; ++i)
+    for (Index c = 0; c < q; ++c) {
+      const double residual = fitted(i, c) - y(i, c);
+      squares += residual * residual;
+      both(i, c) = residual / static_cast<double>(n);
+      both(i, q + c) = y(i, c) / static_cast<double>(n);
+    }
+  solution.report.train_loss = squares / static_cast<double>(n * q);
+  Matrix<double> gradient = design.adjoint(both, "check");
+  for (Index j = 0; j < gradient.rows(); ++j)
+    for (Index c = 0; c < q; ++c) gradient(j, c) += solution.report.ridge * solution.values(j, c);
+  const auto view = std::as_const(gradient).view();
+  const double scale = norm(view.block(0, q, gradient.rows(), q));
+  solution.report.residual = scale > 0 ? norm(view.block(0, 0, gradient.rows(), q)) / scale : 0.0;
+}
+
+template <class T>
+void solve_direct(DesignMatrix<T>& design, const Problem& problem, Solver solver, MatrixView<const double> y,
+                  Solution& solution, const Execution& execution) {
+  FitReport& report = solution.report;
+  const double n = static_cast<double>(problem.count());
+  const bool dual = solver == Solver::dual;
+  PrimalSystem system = dual ? PrimalSystem{dual_gram(design), {}} : primal_system(design, y);
+  const MatrixView<const double> rhs = dual ? y : system.rhs.view();
+  Coefficients found;
+  const std::string side = dual ? "dual " : "primal ";
+  if (!problem.options.ridge) {
+    RidgePath path = dual ? dual_path(std::move(system.gram), y, problem.options, design.threads(), execution)
+                          : primal_path(design, std::move(system), y, problem.options, execution);
+    report.ridge = path.ridge;
+    report.ridge_rule = "leave-one-out";
+    report.method = side + "band reduction";
+    report.trials = std::move(path.trials);
+    found = {path.status, std::move(path.coefficients)};
+  } else if (*problem.options.ridge > 0) {
+    report.ridge_rule = "given";
+    report.method = side + "Cholesky";
+    found = by_cholesky(std::move(system.gram), n * report.ridge, rhs, design.threads());
+  } else {
+    report.ridge_rule = "minimum norm";
+    report.method = side + "eigenvectors";
+    found = by_eigenvectors(std::move(system.gram), rhs);
+  }
+  report.status = found.status;
+  if (report.status == FitStatus::not_positive_definite) return;
+  solution.values = dual ? design.adjoint(found.values, "values") : std::move(found.values);
+}
+
+}  // namespace
+
+double trace(MatrixView<const double> matrix) {
+  double sum = 0;
+  for (Index i = 0; i < matrix.rows; ++i) sum += matrix(i, i);
+  return sum;
+}
+
+template <class T>
+Matrix<double> dual_gram(DesignMatrix<T>& design) {
+  Matrix<double> gram = Matrix<double>::zeros(design.rows(), design.rows());
+  design.for_column_chunks(
+      "gram", [&](Index, MatrixView<const T> chunk) { add_outer(chunk, gram, design.threads()); });
+  return gram;
+}
+
+template <class T>
+PrimalSystem primal_system(DesignMatrix<T>& design, MatrixView<const double> y) {
+  PrimalSystem system{Matrix<double>::zeros(design.columns(), design.columns()), {}};
+  design.for_row_blocks("gram", [&](Index, MatrixView<const T> block) {
+    // Whole row tiles, so that the sum is the same whatever the block size.
+    for (Index i = 0; i < block.rows; i += kRowTile)
+      add_inner(block.block(i, 0, std::min(kRowTile, block.rows - i), block.cols), system.gram,
+                design.threads());
+  });
+  system.rhs = design.adjoint(y, "gram");
+  return system;
+}
+
+template <class T>
+Solution solve_ridge(DesignMatrix<T>& design, const Problem& problem, const Plan& plan,
+                     const Execution& execution) {
+  Solution solution;
+  const Matrix<double> y = centre_targets(problem, solution.offset);
+  solution.report.solver = plan.solver;
+  solution.report.ridge = problem.options.ridge.value_or(0);
+  solution.values = Matrix<double>::zeros(design.columns(), problem.outputs);
+  if (all_zero(y)) {  // every ridge gives V = 0: nothing to solve, nothing to choose
+    design.means();
+    solution.report.method = "constant targets";
+    solution.report.ridge_rule = problem.options.ridge ? "given" : "constant targets";
+    return solution;
+  }
+  if (plan.solver == Solver::iterative)
+    solve_iterative(design, problem, plan, y, solution, execution);
+  else
+    solve_direct(design, problem, plan.solver, y, solution, execution);
+  if (solution.report.status != FitStatus::not_positive_definite) measure(design, y, solution);
+  return solution;
+}
+
+template Matrix<double> dual_gram(DesignMatrix<float>&);
+template Matrix<double> dual_gram(DesignMatrix<double>&);
+template PrimalSystem primal_system(DesignMatrix<float>&, MatrixView<const double>);
+template PrimalSystem primal_system(DesignMatrix<double>&, MatrixView<const double>);
+template Solution solve_ridge(DesignMatrix<float>&, const Problem&, const Plan&, const Execution&);
+template Solution solve_ridge(DesignMatrix<double>&, const Problem&, const Plan&, const Execution&);
+
+}  // namespace headlens

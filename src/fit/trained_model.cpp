@@ -1,0 +1,75 @@
+#include "fit/trained_model.hpp"
+
+#include <fmt/format.h>
+
+namespace headlens {
+namespace {
+
+void put(Array& array, Index at, double value) {
+  if (array.dtype() == DType::f32)
+    array.data<float>()[at] = static_cast<float>(value);
+  else
+    array.data<double>()[at] = value;
+}
+
+// What a reader of the file should know; nothing that differs between two runs of the same fit.
+std::map<std::string, std::string> report_entries(const Problem& problem, const FitReport& report) {
+  const FitOptions& options = problem.options;
+  std::map<std::string, std::string> entries{
+      {"status", name(report.status)},
+      {"method", report.method},
+      {"sets", fmt::format("{}", problem.count())},
+      {"ridge", fmt::format("{}", report.ridge)},
+      {"ridge_rule", report.ridge_rule},
+      {"train_loss", fmt::format("{}", report.train_loss)},
+      {"residual", fmt::format("{}", report.residual)},
+      {"iterations", fmt::format("{}", report.iterations)},
+      {"fitted_intercept", options.intercept ? "true" : "false"},
+  };
+  if (options.loss == Loss::huber) entries["huber_delta"] = fmt::format("{}", options.huber_delta);
+  if (options.norm_ball)
+    entries["norm_ball"] = fmt::format("{},{}", options.norm_ball->k1, options.norm_ball->k2);
+  return entries;
+}
+
+}  // namespace
+
+template <class T>
+Model trained_model(const Problem& problem, const FeatureMap<T>& map, Array heads,
+                    const std::vector<double>& means, const Solution& solution) {
+  Model model;
+  model.features = problem.options.features;
+  model.loss = problem.options.loss;
+  model.dim = problem.sets.dim();
+  model.keys = problem.keys();
+  model.outputs = problem.outputs;
+  model.vector_targets = problem.vector_targets;
+  model.sequence = problem.sets.is_sequence();
+  model.classes = problem.classes;
+  model.report = report_entries(problem, solution.report);
+  model.heads = std::move(heads);
+  const Index m = map.heads(), width = map.width(), q = problem.outputs;
+  const bool mlp = model.features.kind == ModelKind::mlp;
+  model.values = Array(model.heads.dtype(), mlp ? std::vector<Index>{m, q} : std::vector<Index>{m, width, q});
+  model.intercept = Array(model.heads.dtype(), {q});
+  if (solution.report.status == FitStatus::not_positive_definite) return model;
+  std::vector<double> offset = solution.offset;
+  for (Index head = 0; head < m; ++head)
+    for (Index j = 0; j < width; ++j) {
+      const Index column = map.column_of(head, j);
+      for (Index c = 0; c < q; ++c) {
+        const Index at = (head * width + j) * q + c;
+        put(model.values, at, solution.values(column, c));
+        offset[static_cast<std::size_t>(c)] -= means[static_cast<std::size_t>(column)] * model.values.at(at);
+      }
+    }
+  for (Index c = 0; c < q; ++c) put(model.intercept, c, offset[static_cast<std::size_t>(c)]);
+  return model;
+}
+
+template Model trained_model(const Problem&, const FeatureMap<float>&, Array, const std::vector<double>&,
+                             const Solution&);
+template Model trained_model(const Problem&, const FeatureMap<double>&, Array, const std::vector<double>&,
+                             const Solution&);
+
+}  // namespace headlens

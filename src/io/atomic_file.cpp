@@ -1,0 +1,121 @@
+#include "io/atomic_file.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <system_error>
+
+#include "headlens/error.hpp"
+#include "io/printable.hpp"
+
+namespace headlens::io {
+namespace fs = std::filesystem;
+namespace {
+
+// What `path` points to, which need not exist yet. Empty for names of descriptors that are already open
+// (/dev/stdout, /proc/self/fd/3): whoever opened those holds the file itself and would not see it replaced.
+fs::path follow_links(fs::path path) {
+  for (;;) {
+    const std::string text = path.string();
+    if (text.starts_with("/proc/") || text.starts_with("/dev/fd/")) return {};
+    std::error_code ignored;
+    if (!fs::is_symlink(fs::symlink_status(path, ignored))) return path;
+    const fs::path next = fs::read_symlink(path, ignored);
+    if (ignored) return path;
+    path = next.is_absolute() ? next : path.parent_path() / next;
+  }
+}
+
+fs::path folder_of(const fs::path& path) {
+  return path.has_parent_path() ? path.parent_path() : fs::path(".");
+}
+
+fs::path temporary_name(const fs::path& target) {
+  static std::atomic<unsigned> counter{0};
+  // File names end at 255 bytes; the temporary must fit wherever its target does.
+  const std::string name = target.filename().string().substr(0, 200);
+  return folder_of(target) / fmt::format(".{}.tmp-{}-{}", name, ::getpid(), counter++);
+}
+
+// Best effort: without it the rename may be undone by a power cut, which leaves the old file, still whole.
+void flush_folder(const fs::path& folder) {
+  const FileDescriptor opened(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (opened.is_open()) (void)::fsync(opened.number());
+}
+
+}  // namespace
+
+AtomicFile::AtomicFile(const fs::path& target) : shown_(printable(target.string())) {
+  struct stat status {};
+  const bool exists = ::stat(target.c_str(), &status) == 0;
+  if (!exists && errno != ENOENT) fail(errno);
+  if (exists && S_ISDIR(status.st_mode)) fail(EISDIR);
+  if (!exists || S_ISREG(status.st_mode)) final_ = follow_links(target);
+  if (final_.empty()) {
+    open_directly(target);
+  } else {
+    // A rename asks only the folder for permission; a file made read-only is meant to stay.
+    if (exists && ::access(target.c_str(), W_OK) != 0) fail(errno);
+    open_temporary();
+    if (exists) (void)::fchmod(file_.number(), status.st_mode & 0777U);
+  }
+}
+
+AtomicFile::~AtomicFile() {
+  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+}
+
+void AtomicFile::open_directly(const fs::path& target) {
+  file_ = FileDescriptor(::open(target.c_str(), O_WRONLY | O_TRUNC | O_CLOEXEC));
+  if (!file_.is_open()) fail(errno);
+}
+
+void AtomicFile::open_temporary() {
+  constexpr int attempts = 1000;  // each meets a leftover of a killed process with our number
+  for (int attempt = 0; attempt < attempts && !file_.is_open(); ++attempt) {
+    const fs::path name = temporary_name(final_);
+    file_ = FileDescriptor(::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+    if (file_.is_open()) temporary_ = name;
+    if (!file_.is_open() && errno != EEXIST) fail(errno);
+  }
+  if (!file_.is_open()) fail(EEXIST);
+}
+
+void AtomicFile::write(const void* bytes, std::size_t size) {
+  ensure(file_.is_open(), "AtomicFile: write after commit");
+  constexpr std::size_t chunk_bytes = std::size_t{1} << 30;  // Linux writes less than 2 GiB at a time
+  const char* next = static_cast<const char*>(bytes);
+  while (size > 0) {
+    const ::ssize_t done = ::write(file_.number(), next, std::min(size, chunk_bytes));
+    if (done < 0 && errno == EINTR) continue;
+    if (done < 0) fail(errno);
+    next += done;
+    size -= static_cast<std::size_t>(done);
+  }
+}
+
+void AtomicFile::commit() {
+  ensure(file_.is_open(), "AtomicFile: committed twice");
+  if (final_.empty()) return close();
+  if (::fsync(file_.number()) != 0) fail(errno);
+  close();
+  if (::rename(temporary_.c_str(), final_.c_str()) != 0) fail(errno);
+  temporary_.clear();
+  flush_folder(folder_of(final_));
+}
+
+void AtomicFile::close() {
+  // Network file systems may report a full disk only here.
+  if (::close(file_.release()) != 0 && errno != EINTR) fail(errno);
+}
+
+void AtomicFile::fail(int system_error) const {
+  throw Error(ErrorCode::environment,
+              fmt::format("cannot write {}: {}", shown_, std::generic_category().message(system_error)));
+}
+
+}  // namespace headlens::io

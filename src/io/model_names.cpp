@@ -1,0 +1,79 @@
+// Names of the options as they appear on the command line and in model files.
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "headlens/error.hpp"
+#include "headlens/model.hpp"
+
+namespace headlens {
+namespace {
+
+template <class Enum>
+struct Names;
+template <>
+struct Names<ModelKind> {
+  static constexpr std::array values{"rfa", "brfa", "mlp"};
+  static constexpr const char* what = "model";
+};
+template <>
+struct Names<Score> {
+  static constexpr std::array values{"relu", "softmax", "exp"};
+  static constexpr const char* what = "score";
+};
+template <>
+struct Names<Positions> {
+  static constexpr std::array values{"none", "sinusoidal"};
+  static constexpr const char* what = "positions";
+};
+template <>
+struct Names<Precision> {
+  static constexpr std::array values{"f32", "f64"};
+  static constexpr const char* what = "precision";
+};
+template <>
+struct Names<Loss> {
+  static constexpr std::array values{"squared", "huber", "logistic", "hinge"};
+  static constexpr const char* what = "loss";
+};
+
+template <class Enum>
+std::string name_of(Enum value) {
+  return Names<Enum>::values.at(static_cast<std::size_t>(value));
+}
+
+}  // namespace
+
+std::string name(ModelKind kind) { return name_of(kind); }
+std::string name(Score score) { return name_of(score); }
+std::string name(Positions positions) { return name_of(positions); }
+std::string name(Precision precision) { return name_of(precision); }
+std::string name(Loss loss) { return name_of(loss); }
+
+template <class Enum>
+Enum parse(const std::string& text) {
+  const auto& values = Names<Enum>::values;
+  const auto found = std::find(values.begin(), values.end(), text);
+  if (found != values.end()) return static_cast<Enum>(found - values.begin());
+  std::string allowed;
+  for (const char* value : values) allowed += (allowed.empty() ? "" : ", ") + std::string(value);
+  throw Error(ErrorCode::misuse, join(Names<Enum>::what, ": '", text, "' given, expected one of ", allowed));
+}
+template ModelKind parse<ModelKind>(const std::string&);
+template Score parse<Score>(const std::string&);
+template Positions parse<Positions>(const std::string&);
+template Precision parse<Precision>(const std::string&);
+template Loss parse<Loss>(const std::string&);
+
+void FeatureOptions::validate() const {
+  require(heads >= 1, "heads: ", heads, " given, expected 1 or more");
+  const bool mlp = kind == ModelKind::mlp;
+  require(!mlp || score == Score::relu, "score: mlp has relu neurons only, ", name(score), " given");
+  require(!mlp || !bias_scale || *bias_scale == 0, "bias-scale: mlp takes no bias matrix");
+  require(!bias_scale || std::isfinite(*bias_scale), "bias-scale: ", bias_scale.value_or(0),
+          " given, expected a number");
+  require(!weight_scale || (std::isfinite(*weight_scale) && *weight_scale >= 0),
+          "weight-scale: ", weight_scale.value_or(0), " given, expected 0 or more");
+}
+
+}  // namespace headlens

@@ -1,0 +1,116 @@
+#include "io/safetensors.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <nlohmann/json.hpp>
+#include <utility>
+#include <vector>
+
+#include "io/allocation.hpp"
+#include "io/atomic_file.hpp"
+#include "io/printable.hpp"
+#include "io/safetensors_header.hpp"
+
+namespace headlens::io {
+namespace {
+
+static_assert(std::endian::native == std::endian::little,
+              "tensor bytes are copied to and from files as they are");
+
+constexpr std::uint64_t max_header_bytes = 100'000'000;  // the limit of the reference implementation
+
+std::string read_json(ByteReader& in) {
+  expect(in, in.remaining() > 0, "not a safetensors file: it is empty");
+  std::uint64_t length = 0;
+  expect(in, in.remaining() >= sizeof length, "not a safetensors file: ", in.remaining(),
+         " bytes, the header alone takes at least ", sizeof length);
+  in.read(&length, sizeof length);
+  expect(in, length <= in.remaining(), "not a safetensors file: it announces a header of ", length,
+         " bytes, but only ", in.remaining(), " follow");
+  expect(in, length <= max_header_bytes, "not a safetensors file: it announces a header of ", length,
+         " bytes, allowed are ", max_header_bytes);
+  std::string json(length, '\0');
+  in.read(json.data(), length);
+  return json;
+}
+
+using Tensor = std::map<std::string, TensorEntry>::value_type;
+
+// In the order of their bytes, which must cover the data without a gap or an overlap.
+std::vector<const Tensor*> order_by_offset(const ByteReader& in, const SafetensorsHeader& header) {
+  std::vector<const Tensor*> order;
+  for (const Tensor& tensor : header.tensors) order.push_back(&tensor);
+  std::ranges::sort(order, {},
+                    [](const Tensor* tensor) { return std::pair(tensor->second.begin, tensor->second.end); });
+  std::uint64_t covered = 0;
+  for (const Tensor* tensor : order) {
+    const auto& [name, entry] = *tensor;
+    expect(in, entry.begin == covered, printable_name(name), ": its data begin at byte ", entry.begin,
+           ", but the tensors before it end at ", covered);
+    covered = entry.end;
+  }
+  expect(in, covered == in.remaining(), "its tensors take ", covered, " bytes, but ", in.remaining(),
+         " follow the header", covered > in.remaining() ? " (cut off?)" : "");
+  return order;
+}
+
+std::string format_header(const TensorFile& file) {
+  nlohmann::ordered_json json = nlohmann::ordered_json::object();
+  if (!file.metadata.empty()) json[std::string(metadata_key)] = file.metadata;
+  std::uint64_t begin = 0;
+  for (const auto& [name, array] : file.tensors) {
+    require(name != metadata_key, "a tensor cannot have the name ", metadata_key);
+    require(array.shape().size() <= max_rank, "tensor ", printable_name(name), " has ", array.rank(),
+            " dimensions, allowed are ", max_rank);
+    const std::uint64_t end = begin + array.bytes();
+    json[name] = {
+        {"dtype", safetensors_name(array.dtype())}, {"shape", array.shape()}, {"data_offsets", {begin, end}}};
+    begin = end;
+  }
+  try {
+    std::string text = json.dump();
+    text.append((8 - text.size() % 8) % 8, ' ');
+    return text;
+  } catch (const nlohmann::json::exception&) {
+    throw Error(ErrorCode::misuse, "safetensors: a tensor name or the metadata is not valid UTF-8");
+  }
+}
+
+}  // namespace
+
+TensorFile read_safetensors(ByteReader& in, std::uint64_t max_bytes) {
+  SafetensorsHeader header = parse_safetensors_header(read_json(in), in.label());
+  const std::vector<const Tensor*> order = order_by_offset(in, header);
+  require_budget(in.label(), in.remaining(), max_bytes);
+  TensorFile file{.tensors = {}, .metadata = std::move(header.metadata)};
+  for (const Tensor* tensor : order) {
+    const auto& [name, entry] = *tensor;
+    Array array = allocate(in.label(), entry.type, entry.shape);
+    in.read(array.raw(), array.bytes());
+    file.tensors.emplace(name, std::move(array));
+  }
+  return file;
+}
+
+}  // namespace headlens::io
+
+namespace headlens {
+
+TensorFile read_safetensors(const std::filesystem::path& path, std::uint64_t max_bytes) {
+  io::FileReader file(path);
+  return io::read_safetensors(file, max_bytes);
+}
+
+void write_safetensors(const std::filesystem::path& path, const TensorFile& file) {
+  const std::string header = io::format_header(file);
+  const std::uint64_t length = header.size();
+  io::AtomicFile out(path);
+  out.write(&length, sizeof length);
+  out.write(header);
+  for (const auto& [name, array] : file.tensors) out.write(array.raw(), array.bytes());
+  out.commit();
+}
+
+}  // namespace headlens

@@ -1,0 +1,87 @@
+#include "linalg/blas_core.hpp"
+
+#include <cblas.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+
+namespace headlens {
+namespace {
+
+constexpr const char* kCoreVariable = "OPENBLAS_CORETYPE";
+constexpr const char* kRepairedVariable = "HEADLENS_BLAS_REPAIRED";
+
+constexpr std::array<std::string_view, 3> kAvx512Cores = {"SkylakeX", "Cooperlake", "SapphireRapids"};
+constexpr std::array<std::string_view, 2> kAvx2Cores = {"Haswell", "Zen"};
+
+template <std::size_t N>
+bool contains(const std::array<std::string_view, N>& names, std::string_view name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+bool is_amd() {
+#if defined(__x86_64__)
+  return __builtin_cpu_is("amd");
+#else
+  return false;
+#endif
+}
+
+bool is_set(const char* variable) {
+  const char* value = std::getenv(variable);
+  return value && *value;
+}
+
+}  // namespace
+
+bool core_fits(std::string_view core, SimdLevel level, bool amd) {
+  switch (level) {
+    case SimdLevel::portable:
+      return true;
+    case SimdLevel::avx2:
+      return contains(kAvx2Cores, core) || contains(kAvx512Cores, core);
+    // Processors of AMD run AVX2 kernels as fast as AVX-512 ones (measured on Zen 4).
+    case SimdLevel::avx512:
+      return contains(kAvx512Cores, core) || (amd && contains(kAvx2Cores, core));
+  }
+  return true;
+}
+
+std::string wanted_core(SimdLevel level) {
+  switch (level) {
+    case SimdLevel::portable:
+      return "";
+    case SimdLevel::avx2:
+      return "Haswell";
+    case SimdLevel::avx512:
+      return "SkylakeX";
+  }
+  return "";
+}
+
+BlasInfo blas_info() {
+  BlasInfo info;
+  info.library = openblas_get_config();
+  info.core = openblas_get_corename();
+  info.wanted_core = wanted_core(simd_level());
+  info.core_fits = core_fits(info.core, simd_level(), is_amd());
+  return info;
+}
+
+std::string blas_core_repair() {
+  const BlasInfo info = blas_info();
+  return info.core_fits || is_set(kCoreVariable) ? "" : info.wanted_core;
+}
+
+void repair_blas_core(char** argv) {
+  const std::string core = blas_core_repair();
+  if (core.empty() || is_set(kRepairedVariable)) return;
+  if (setenv(kCoreVariable, core.c_str(), 1) != 0 || setenv(kRepairedVariable, "1", 1) != 0) return;
+  execv("/proc/self/exe", argv);
+  unsetenv(kCoreVariable);
+  unsetenv(kRepairedVariable);
+}
+
+}  // namespace headlens

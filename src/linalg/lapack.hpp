@@ -1,0 +1,26 @@
+// The Fortran LAPACK routines that libopenblas exports and headlens calls. Column-major, 32-bit integers;
+// each character argument adds a hidden length at the end.
+//
+// A row-major matrix is the column-major transpose: a row-major lower triangle goes in as 'U'.
+// Call use_one_blas_thread() before any of these.
+#pragma once
+
+#include <cstddef>
+
+extern "C" {
+
+// A = U^T U. info > 0: the leading minor of that order is not positive (a NaN is not noticed).
+void dpotrf_(const char* uplo, const int* n, double* a, const int* lda, int* info, std::size_t);
+
+// A triangular inverse in place. info > 0: that diagonal item is zero.
+void dtrtri_(const char* uplo, const char* diag, const int* n, double* a, const int* lda, int* info,
+             std::size_t, std::size_t);
+
+// QR by recursive blocks: R and the reflectors V in a, and T with Q = I - V T V^T.
+void dgeqrt3_(const int* m, const int* n, double* a, const int* lda, double* t, const int* ldt, int* info);
+
+// All eigenvalues and eigenvectors by divide and conquer. info > 0: no convergence.
+void dsyevd_(const char* jobz, const char* uplo, const int* n, double* a, const int* lda, double* w,
+             double* work, const int* lwork, int* iwork, const int* liwork, int* info, std::size_t,
+             std::size_t);
+}

@@ -1,0 +1,18 @@
+// Products spread over threads on fixed tiles of the output.
+#pragma once
+
+#include "linalg/blas.hpp"
+
+namespace headlens {
+
+// C = alpha op(A) op(B) + beta C, as gemm.  2 m n k flops.
+void multiply(Trans trans_a, Trans trans_b, double alpha, MatrixView<const double> a,
+              MatrixView<const double> b, double beta, MatrixView<double> c, int threads);
+void multiply(Trans trans_a, Trans trans_b, float alpha, MatrixView<const float> a, MatrixView<const float> b,
+              float beta, MatrixView<float> c, int threads);
+
+// Y = A X with A symmetric, stored in one triangle (diagonal included).  2 n^2 q flops.
+void multiply_symmetric(Triangle stored, MatrixView<const double> a, MatrixView<const double> x,
+                        MatrixView<double> y, int threads);
+
+}  // namespace headlens

@@ -1,0 +1,50 @@
+// Cholesky factorisation of a shifted band matrix, B + s I = L L^T, and what it gives for many rows at once.
+//
+// L is block bidiagonal. With D_k the inverse of its k-th diagonal block and E_k = D_k L[k, k-1], the row
+// vector y = z L^-T has the blocks y_k = z_k D_k^T - y_{k-1} E_k^T: two small products a block, which run
+// several times as fast as triangular solves.  Factor: 4 n b^2 flops; each row: 4 n b.
+//
+// Vectors are rows here, as in BandReduction: to_band_basis(rows), then these. The forward error of a row is
+// at most c b eps times the condition number of L, the square root of that of B + s I.
+#pragma once
+
+#include <vector>
+
+#include "linalg/band.hpp"
+#include "linalg/cholesky.hpp"
+
+namespace headlens {
+
+class ShiftedBand {
+ public:
+  ShiftedBand(const BandReduction& band, double shift);
+
+  const CholeskyResult& result() const { return result_; }  // the functions below need an ok one
+  Index size() const { return size_; }
+
+  // rows = rows L^-T, so that |row|^2 = z^T (B + s I)^-1 z for the row z that was there.
+  void half_solve(MatrixView<double> rows, int threads) const;
+  // rows = rows (B + s I)^-1
+  void solve(MatrixView<double> rows, int threads) const;
+  // out[i] = z_i^T (B + s I)^-1 z_i for the rows z_i, which are only read.
+  void quadratic_forms(MatrixView<const double> rows, double* out, int threads) const;
+
+ private:
+  struct Block {
+    Matrix<double> inverse_t;  // D_k^T
+    Matrix<double> carry_t;    // E_k^T
+    Matrix<double> coupling;   // L[k, k-1]
+  };
+
+  void step(Index k, MatrixView<const double> z, MatrixView<const double> before, MatrixView<double> y) const;
+  void forward(MatrixView<double> rows, MatrixView<double> scratch) const;
+  void backward(MatrixView<double> rows, MatrixView<double> scratch) const;
+  void add_norms(MatrixView<const double> rows, double* out) const;
+  void check(Index cols) const;
+
+  Index size_ = 0;
+  CholeskyResult result_;
+  std::vector<Block> blocks_;
+};
+
+}  // namespace headlens

@@ -1,0 +1,57 @@
+#include "base/parallel.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <stdexcept>
+#include <vector>
+
+#include "headlens/error.hpp"
+
+namespace headlens {
+namespace {
+
+TEST(ParallelFor, VisitsEveryItemOnce) {
+  for (const int threads : {1, 2, 5}) {
+    std::vector<std::atomic<int>> seen(100);
+    std::atomic<int> largest_worker{0};
+    parallel_for(threads, 100, [&](Index item, int worker) {
+      ++seen[static_cast<std::size_t>(item)];
+      int old = largest_worker;
+      while (worker > old && !largest_worker.compare_exchange_weak(old, worker)) {}
+    });
+    for (const auto& count : seen) EXPECT_EQ(count, 1);
+    EXPECT_LT(largest_worker, threads);
+  }
+}
+
+TEST(ParallelFor, DoesNothingForNoItems) {
+  parallel_for(4, 0, [](Index, int) { FAIL(); });
+}
+
+TEST(ParallelFor, RethrowsOnTheCallingThread) {
+  for (const int threads : {1, 3})
+    EXPECT_THROW(parallel_for(threads, 50, [](Index i, int) { if (i == 7) throw std::runtime_error("seven"); }),
+                 std::runtime_error);
+}
+
+TEST(ThreadCount, IsWhatWasAskedForOrAllCores) {
+  EXPECT_EQ(thread_count({.threads = 3}), 3);
+  EXPECT_GE(thread_count({}), 1);
+  EXPECT_THROW(thread_count({.threads = -1}), Error);
+}
+
+TEST(Execution, CancellationThrowsInterrupted) {
+  Execution execution;
+  execution.check_cancelled();
+  execution.cancelled = [] { return true; };
+  try {
+    execution.check_cancelled();
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::interrupted);
+  }
+}
+
+}  // namespace
+}  // namespace headlens

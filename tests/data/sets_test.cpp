@@ -1,0 +1,93 @@
+#include "headlens/sets.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "headlens/error.hpp"
+#include "reference/random_sets.hpp"
+
+namespace headlens {
+namespace {
+
+using namespace reference;
+using testing::HasSubstr;
+
+template <class F>
+std::string error_of(F&& f) {
+  try {
+    f();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::misuse);
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(Sets, RectangularAndRaggedHoldTheSame) {
+  const Array query = normal_array<double>({4, 3}, 1), keys = normal_array<double>({4, 5, 3}, 2);
+  const Sets a = Sets::from_arrays(query, keys);
+  const Sets b = Sets::from_ragged(query, Array(DType::f64, {20, 3}, std::shared_ptr<void>(const_cast<void*>(keys.raw()), [](void*) {})),
+                                   {0, 5, 10, 15, 20});
+  EXPECT_TRUE(a.equal_sizes() && b.equal_sizes());
+  for (Index s = 0; s < 4; ++s) {
+    std::vector<double> q1(3), q2(3), k1(15), k2(15);
+    a.copy_set(s, q1.data(), k1.data(), 3);
+    b.copy_set(s, q2.data(), k2.data(), 3);
+    EXPECT_EQ(q1, q2);
+    EXPECT_EQ(k1, k2);
+  }
+}
+
+TEST(Sets, SequencesLeaveOutTheQuery) {
+  const Array tokens = normal_array<float>({2, 3, 2}, 1);
+  const Sets sets = Sets::from_sequence(tokens);
+  EXPECT_EQ(sets.count(), 6);
+  EXPECT_EQ(sets.keys_of(0), 2);
+  std::vector<float> query(2), keys(4);
+  sets.copy_set(4, query.data(), keys.data(), 2);  // second sequence, middle token
+  EXPECT_EQ(query[0], tokens.at(8));
+  EXPECT_EQ(keys[0], tokens.at(6));
+  EXPECT_EQ(keys[2], tokens.at(10));
+  EXPECT_EQ(sets.key_position(4, 0), 0);
+  EXPECT_EQ(sets.key_position(4, 1), 2);
+}
+
+TEST(Sets, ErrorsNameTheFileAndTheNumbers) {
+  const Array query = normal_array<double>({4, 3}, 1), keys = normal_array<double>({4, 5, 3}, 2);
+  EXPECT_THAT(error_of([&] { Sets::from_arrays(normal_array<double>({4, 2}, 1), keys, "a.npz"); }),
+              testing::AllOf(HasSubstr("a.npz"), HasSubstr("(4, 2)"), HasSubstr("(4, 5, 3)")));
+  EXPECT_THAT(error_of([&] { Sets::from_arrays(query, normal_array<double>({4}, 2), "a.npz"); }), HasSubstr("(4,)"));
+  EXPECT_THAT(error_of([&] { Sets::from_arrays(Array(DType::f64, {0, 3}), Array(DType::f64, {0, 5, 3})); }), HasSubstr("no sets"));
+  EXPECT_THAT(error_of([&] { Sets::from_arrays(query, Array(DType::f64, {4, 0, 3})); }), HasSubstr("at least one key"));
+  const Array flat = normal_array<double>({9, 3}, 2);
+  const auto ragged = [&](std::vector<std::int64_t> offsets) { return error_of([&] { Sets::from_ragged(query, flat, offsets); }); };
+  EXPECT_THAT(ragged({0, 3, 6, 9}), HasSubstr("expected 5"));
+  EXPECT_THAT(ragged({1, 3, 6, 7, 9}), HasSubstr("offsets[0] is 1"));
+  EXPECT_THAT(ragged({0, 3, 3, 7, 9}), HasSubstr("at least one key"));
+  EXPECT_THAT(ragged({0, 5, 3, 7, 9}), HasSubstr("offsets[1] is 5"));
+  EXPECT_THAT(ragged({0, 3, 6, 7, 99}), HasSubstr("offsets end at 99"));
+  EXPECT_THAT(error_of([&] { Sets::from_sequence(normal_array<double>({2, 1, 3}, 1)); }), HasSubstr("at least two tokens"));
+}
+
+TEST(Sets, RefuseValuesThatAreNotFinite) {
+  for (const double bad : {std::nan(""), std::numeric_limits<double>::infinity()}) {
+    Array keys = normal_array<double>({4, 5, 3}, 2);
+    keys.data<double>()[1 * 15 + 2 * 3 + 1] = bad;
+    EXPECT_THAT(error_of([&] { Sets::from_arrays(normal_array<double>({4, 3}, 1), keys); }), HasSubstr("keys[1, 2, 1]"));
+  }
+}
+
+TEST(Targets, AcceptVectorsAndMatricesAndNameTheShape) {
+  const Sets sets = equal_sets<double>(4, 2, 3, 1);
+  EXPECT_EQ(make_targets(normal_array<double>({4}, 1), sets).outputs, 1);
+  EXPECT_EQ(make_targets(normal_array<double>({4, 2}, 1), sets).outputs, 2);
+  EXPECT_TRUE(make_targets(Array::from<std::int64_t>({0, 1, 1, 0}, {4}), sets).integer);
+  EXPECT_THAT(error_of([&] { make_targets(normal_array<double>({3}, 1), sets); }), HasSubstr("(3,)"));
+  EXPECT_THAT(error_of([&] { make_targets(normal_array<double>({4, 0}, 1), sets); }), HasSubstr("at least one output"));
+}
+
+}  // namespace
+}  // namespace headlens
