@@ -34,7 +34,7 @@ fuzz:
 
 bench: build
 	@scripts/setup bench
-	@bench/run
+	@$(PYTHON) bench/run.py
 
 lint:
 	@scripts/setup dev

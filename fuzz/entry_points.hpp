@@ -6,7 +6,9 @@
 #include <cstdint>
 #include <span>
 
+#include "data/set_file.hpp"
 #include "io/byte_reader.hpp"
+#include "io/model_file.hpp"
 #include "io/npy.hpp"
 #include "io/npz.hpp"
 #include "io/safetensors.hpp"
@@ -25,6 +27,21 @@ inline void read_npz(std::span<const std::byte> bytes) { io::parse_npz(bytes, "f
 inline void read_safetensors(std::span<const std::byte> bytes) {
   io::MemoryReader in(bytes, "fuzz.safetensors");
   io::read_safetensors(in, max_bytes);
+}
+
+// A whole set file: one layout, then the other.
+inline void read_sets(std::span<const std::byte> bytes) {
+  const NamedArrays arrays = io::parse_npz(bytes, "fuzz.npz", max_bytes);
+  try {
+    labelled_sets_from_arrays(arrays, DataLayout::sets, "fuzz.npz");
+  } catch (const Error&) {
+  }
+  labelled_sets_from_arrays(arrays, DataLayout::sequence, "fuzz.npz");
+}
+
+inline void read_model(std::span<const std::byte> bytes) {
+  io::MemoryReader in(bytes, "fuzz.hlm");
+  model_from_tensors(io::read_safetensors(in, max_bytes), "fuzz.hlm");
 }
 
 }  // namespace headlens::fuzz

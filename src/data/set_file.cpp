@@ -1,10 +1,10 @@
-// Sets and targets in .npz files.
+#include "data/set_file.hpp"
+
 #include <cmath>
 
 #include "base/memory.hpp"
 #include "headlens/arrays.hpp"
 #include "headlens/error.hpp"
-#include "headlens/sets.hpp"
 
 namespace headlens {
 namespace {
@@ -53,11 +53,14 @@ Sets load_sets(const std::filesystem::path& path, DataLayout layout, const Execu
   return sets_from(arrays, layout, path.string());
 }
 
-LabelledSets load_labelled_sets(const std::filesystem::path& path, DataLayout layout, const Execution& execution) {
-  NamedArrays arrays = read(path, execution);
-  Sets sets = sets_from(arrays, layout, path.string());
-  Targets targets = make_targets(take(arrays, "y", path.string()), sets);
+LabelledSets labelled_sets_from_arrays(NamedArrays arrays, DataLayout layout, const std::string& file) {
+  Sets sets = sets_from(arrays, layout, file);
+  Targets targets = make_targets(take(arrays, "y", file), sets);
   return {std::move(sets), std::move(targets)};
+}
+
+LabelledSets load_labelled_sets(const std::filesystem::path& path, DataLayout layout, const Execution& execution) {
+  return labelled_sets_from_arrays(read(path, execution), layout, path.string());
 }
 
 void save_sets(const std::filesystem::path& path, const LabelledSets& data) {

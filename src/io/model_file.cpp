@@ -1,6 +1,8 @@
 // Model files: safetensors with `heads`, `values`, `intercept`, and every option in the metadata. Nothing
 // that changes from run to run (time, threads, memory) is stored: same data, options and seed give the same
 // bytes.
+#include "io/model_file.hpp"
+
 #include <fmt/format.h>
 
 #include <charconv>
@@ -139,9 +141,7 @@ void save_model(const std::filesystem::path& path, const Model& model) {
   write_safetensors(path, file);
 }
 
-Model load_model(const std::filesystem::path& path, const Execution& execution) {
-  const std::string name = path.string();
-  TensorFile file = read_safetensors(path, MemoryBudget(execution).limit_bytes());
+Model model_from_tensors(TensorFile file, const std::string& name) {
   const Metadata meta(file.metadata, name);
   require(meta.text("format") == kFormat, name, ": not a headlens model: format is '", meta.text("format"),
           "'");
@@ -172,6 +172,10 @@ Model load_model(const std::filesystem::path& path, const Execution& execution) 
   model.intercept = take(file.tensors, "intercept", name);
   check_tensors(model, name);
   return model;
+}
+
+Model load_model(const std::filesystem::path& path, const Execution& execution) {
+  return model_from_tensors(read_safetensors(path, MemoryBudget(execution).limit_bytes()), path.string());
 }
 
 }  // namespace headlens

@@ -1,7 +1,11 @@
-"""Running the built program and reading its files, with nothing of headlens in between."""
+"""Running the built program and reading its files, with nothing of headlens in between.
+
+Commands are written as in a shell: strings are split into words, everything else is one word.
+"""
 
 import json
 import os
+import shlex
 import struct
 import subprocess
 from pathlib import Path
@@ -13,11 +17,16 @@ BINARY = Path(os.environ.get("HEADLENS", ROOT / "build" / "headlens"))
 DTYPES = {"F64": np.float64, "F32": np.float32}
 
 
+def command(*args):
+    words = (shlex.split(arg) if isinstance(arg, str) else [str(arg)] for arg in args)
+    return [str(BINARY), *(word for some in words for word in some)]
+
+
 def run(*args, status=0, timeout=120, **options):
     """Runs headlens and checks its exit status."""
-    command = [str(BINARY), *map(str, args)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False, **options)
-    assert done.returncode == status, f"{' '.join(command)}: exit {done.returncode}: {done.stderr[-500:]}"
+    words = command(*args)
+    done = subprocess.run(words, capture_output=True, text=True, timeout=timeout, check=False, **options)
+    assert done.returncode == status, f"{shlex.join(words)}: exit {done.returncode}: {done.stderr[-500:]}"
     return done
 
 
@@ -25,25 +34,28 @@ def run_json(*args, **options):
     return json.loads(run(*args, "--json", **options).stdout)
 
 
-def refuse(*args, output=None, timeout=30):
-    """Misuse: exit status 2, one line on stderr, nothing on stdout, no file. Returns the line."""
-    before = set(Path(output).parent.iterdir()) if output else set()
+def refuse(*args, folder=None, timeout=30):
+    """Misuse: exit status 2, one line on stderr, nothing on stdout, `folder` as before. Returns the line."""
+
+    def contents():
+        return {p: p.read_bytes() for p in folder.rglob("*") if p.is_file()} if folder else {}
+
+    before = contents()
     done = run(*args, status=2, timeout=timeout)
     lines = done.stderr.splitlines()
     assert len(lines) == 1 and lines[0].startswith("headlens: ") and done.stdout == "", (done.stdout, lines)
-    if output:
-        assert set(Path(output).parent.iterdir()) == before, "a file was left behind"
+    assert contents() == before, "files were written"
     return lines[0]
 
 
 def fit(data, model, *args, **options):
-    """headlens fit; returns its report. Arguments without a default ridge get an automatic one."""
-    return run_json("fit", data, *args, "-o", model, **options)
+    """headlens fit; returns its report."""
+    return run_json("fit", data, "-o", model, *args, **options)
 
 
 def predict(model, data, *args):
     out = Path(f"{model}.predictions.npy")
-    run("predict", model, data, *args, "-o", out)
+    run("predict", model, data, "-o", out, *args)
     return np.load(out)
 
 

@@ -180,6 +180,18 @@ TEST(Loss, smoothing_slack_makes_the_gradient_an_epsilon_subgradient) {
   }
 }
 
+// For one score the bound is tight at u' = 1: 0 = (1 - u) - a (1 - u) - slack.
+TEST(Loss, smoothing_slack_is_as_small_as_can_be) {
+  const std::vector<Index> one{1};
+  const LossFunction loss = LossFunction::classification(Loss::hinge, one, 2).smoothed(0.5);
+  for (double u = 0.51; u < 1; u += 0.05) {
+    Matrix<double> f(1, 1), slope(1, 1);
+    f(0, 0) = u;
+    loss.gradient(f, slope);
+    EXPECT_NEAR(loss.sharp_value(f) + slope(0, 0) * (1 - u), loss.smoothing_slack(f), 1e-15);
+  }
+}
+
 TEST(Loss, rows_of_weight_zero_count_as_deleted) {
   for (const Case kind : all_cases) {
     const SmallProblem all(9, 3, 1), few(6, 3, 1);  // the first six rows of the same targets
@@ -269,6 +281,18 @@ TEST(Intercept, stays_finite_when_a_class_is_absent) {
     add_intercept(scores, best.values, shifted);
     EXPECT_LT(loss.value(shifted), 1e-11);
   }
+}
+
+// The mean probability of the absent class is its clamped share, e^-30: the cancellation in share - clamped
+// share leaves 1e-16 / e^-30 = 0.1%.
+TEST(Intercept, gives_an_absent_class_its_clamped_share) {
+  const std::vector<Index> ones(5, 1);
+  const LossFunction loss = LossFunction::classification(Loss::logistic, ones, 2);
+  const Matrix<double> scores = random_scores(5, 1, 1, 3);
+  const double b = minimise_intercept(loss, scores, {0}).values[0];
+  double share = 0;
+  for (Index i = 0; i < 5; ++i) share += 1 / (1 + std::exp(scores(i, 0) + b)) / 5;
+  EXPECT_NEAR(share, std::exp(-30.0), 2e-3 * std::exp(-30.0));
 }
 
 TEST(Intercept, keeps_an_optimal_start_where_the_optimum_is_flat) {

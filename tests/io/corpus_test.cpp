@@ -27,5 +27,7 @@ void replay(const std::string& target, void (*read)(std::span<const std::byte>))
 TEST(Corpus, Npy) { replay("fuzz_npy", fuzz::read_npy); }
 TEST(Corpus, Npz) { replay("fuzz_npz", fuzz::read_npz); }
 TEST(Corpus, Safetensors) { replay("fuzz_safetensors", fuzz::read_safetensors); }
+TEST(Corpus, Sets) { replay("fuzz_sets", fuzz::read_sets); }
+TEST(Corpus, Model) { replay("fuzz_model", fuzz::read_model); }
 
 }  // namespace headlens::test

@@ -1,0 +1,44 @@
+"""A folder of src/ includes only folders above it; apps and the public headers include public headers only."""
+
+import pathlib
+import re
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+ALLOWED = {  # as in src/CMakeLists.txt
+    "base": set(),
+    "linalg": {"base"},
+    "io": {"base"},
+    "data": {"io", "base"},
+    "features": {"data", "linalg", "base"},
+    "fit": {"features", "linalg", "data", "io", "base"},
+}
+THIRD_PARTY = re.compile(r"^(fmt|CLI|nlohmann|zip|cblas|Random123)\b")
+
+
+def includes(path):
+    for number, line in enumerate(path.read_text().splitlines(), 1):
+        if found := re.match(r'\s*#include\s+[<"]([^>"]+)[>"]', line):
+            yield number, found.group(1)
+
+
+def problems():
+    for path in sorted((ROOT / "src").rglob("*.[ch]pp")):
+        folder = path.parent.name
+        for number, name in includes(path):
+            other = name.split("/")[0]
+            if other in ALLOWED and other != folder and other not in ALLOWED[folder]:
+                yield f"{path.relative_to(ROOT)}:{number}: {folder} must not include {other}"
+    for path in sorted((ROOT / "include").rglob("*.hpp")):
+        for number, name in includes(path):
+            if name.split("/")[0] in ALLOWED or THIRD_PARTY.match(name):
+                yield f"{path.relative_to(ROOT)}:{number}: a public header must not include {name}"
+    for path in sorted((ROOT / "apps").rglob("*.[ch]pp")):
+        for number, name in includes(path):
+            if name.split("/")[0] in ALLOWED:
+                yield f"{path.relative_to(ROOT)}:{number}: the application must include public headers only, not {name}"
+
+
+found = list(problems())
+print("\n".join(found) or "includes go one way")
+sys.exit(bool(found))
