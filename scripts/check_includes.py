@@ -10,6 +10,7 @@ ALLOWED = {  # as in src/CMakeLists.txt
     "linalg": {"base"},
     "io": {"base"},
     "data": {"io", "base"},
+    "attention": {"data", "io", "linalg", "base"},
     "features": {"data", "linalg", "base"},
     "fit": {"features", "linalg", "data", "io", "base"},
 }

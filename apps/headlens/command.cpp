@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <iostream>
@@ -50,37 +51,56 @@ Execution CommonOptions::execution() const {
   return execution;
 }
 
+CLI::Validator seed_check() {
+  // Parsing alone would turn -1 into 2^64 - 1.
+  return {[](const std::string& text) {
+            return text.starts_with('-') ? join("'", text, "' given, expected a whole number, 0 or more")
+                                         : std::string();
+          },
+          ""};
+}
+
 void add_seed(CLI::App& command, CommonOptions& common, const std::string& what) {
-  command.add_option("--seed", common.seed, what)->type_name("S")->capture_default_str();
+  command.add_option("--seed", common.seed, what)->type_name("S")->capture_default_str()->check(seed_check());
 }
 
 void add_common_options(CLI::App& command, CommonOptions& common) {
-  command.add_option("--threads", common.threads, "threads to use (default: all cores); never changes a result")
+  command
+      .add_option("--threads", common.threads, "threads to use (default: all cores); never changes a result")
       ->type_name("T")
       ->check(CLI::Range(1, 4096));
   command
-      .add_option("--max-memory", common.max_memory, "memory to stay within, as 800M or 8G (default: 80% of what is free)")
+      .add_option("--max-memory", common.max_memory,
+                  "memory to stay within, as 800M or 8G (default: 80% of what is free)")
       ->type_name("SIZE");
   command.add_flag("--json", common.json, "one JSON object on standard output");
+}
+
+void flush_output() {
+  std::cout.flush();
+  const bool written = std::cout.good() && std::fflush(stdout) == 0;
+  if (!written && errno != EPIPE) throw Error(ErrorCode::environment, "cannot write to standard output");
 }
 
 void print(const CommonOptions& common, const Json& json, const std::string& text) {
   clear_progress();
   const std::string out = common.json ? json.dump(2) : text;
   fmt::print("{}\n", out);
-  if (std::fflush(stdout) != 0) throw Error(ErrorCode::environment, "cannot write to standard output");
+  flush_output();
 }
 
 void progress_bar(const Progress& progress) {
   using Clock = std::chrono::steady_clock;
   static Clock::time_point last{};
   const auto now = Clock::now();
-  if (now - last < std::chrono::milliseconds(100)) return;  // the display only; nothing computed depends on it
+  if (now - last < std::chrono::milliseconds(100))
+    return;  // the display only; nothing computed depends on it
   last = now;
   constexpr int kWidth = 30;
   const double share = progress.total > 0 ? std::min(1.0, progress.done / progress.total) : 0.0;
   const int filled = static_cast<int>(share * kWidth);
-  fmt::print(stderr, "\r\033[K{:<14} [{}{}] {:3.0f}%", progress.phase, std::string(static_cast<std::size_t>(filled), '#'),
+  fmt::print(stderr, "\r\033[K{:<14} [{}{}] {:3.0f}%", progress.phase,
+             std::string(static_cast<std::size_t>(filled), '#'),
              std::string(static_cast<std::size_t>(kWidth - filled), '.'), 100 * share);
   std::fflush(stderr);
   g_bar_shown = true;

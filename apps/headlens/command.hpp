@@ -29,7 +29,11 @@ struct CommonOptions {
 // Adds --threads, --max-memory and --json (and --seed), and makes `run` the action of the command.
 void add_common_options(CLI::App& command, CommonOptions& common);
 void add_seed(CLI::App& command, CommonOptions& common, const std::string& what);
+CLI::Validator seed_check();  // for other seeds: no negative numbers
 void set_action(CLI::App& command, std::function<int()> run);
+
+// Error if standard output cannot be written; a reader who has seen enough (`| head`) is no error.
+void flush_output();
 
 // One JSON object on stdout with --json, the text otherwise.
 void print(const CommonOptions& common, const Json& json, const std::string& text);

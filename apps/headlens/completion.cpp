@@ -9,7 +9,9 @@
 namespace headlens::app {
 namespace {
 
-std::string join_words(const std::vector<std::string>& words) { return fmt::format("{}", fmt::join(words, " ")); }
+std::string join_words(const std::vector<std::string>& words) {
+  return fmt::format("{}", fmt::join(words, " "));
+}
 
 // One case a command path ("fit", "generate power-mean"): the words that may follow.
 void bash_cases(CLI::App& app, const std::string& path, std::string& cases, std::string& values) {
@@ -24,7 +26,8 @@ void bash_cases(CLI::App& app, const std::string& path, std::string& cases, std:
   }
   cases += fmt::format("    \"{}\") words=\"{}\" ;;\n", path, join_words(words));
   for (CLI::App* command : commands_of(app))
-    bash_cases(*command, path.empty() ? command->get_name() : path + " " + command->get_name(), cases, values);
+    bash_cases(*command, path.empty() ? command->get_name() : path + " " + command->get_name(), cases,
+               values);
 }
 
 std::string bash_script(CLI::App& app) {
@@ -59,8 +62,10 @@ complete -o filenames -F _headlens headlens)",
 
 std::string zsh_quote(std::string text) {
   for (const char special : {'\\', '[', ']', ':'})
-    for (std::size_t at = 0; (at = text.find(special, at)) != std::string::npos; at += 2) text.insert(at, "\\");
-  for (std::size_t at = 0; (at = text.find('\'', at)) != std::string::npos; at += 4) text.replace(at, 1, "'\\''");
+    for (std::size_t at = 0; (at = text.find(special, at)) != std::string::npos; at += 2)
+      text.insert(at, 1, '\\');
+  for (std::size_t at = 0; (at = text.find('\'', at)) != std::string::npos; at += 4)
+    text.replace(at, 1, "'\\''");
   return text;
 }
 
@@ -76,7 +81,8 @@ std::string zsh_function(CLI::App& app, const std::string& function) {
       arguments += fmt::format(" \\\n    '{}[{}]{}'", name, zsh_quote(option.description), value);
   }
   const auto commands = commands_of(app);
-  if (commands.empty()) return fmt::format("{}() {{\n  _arguments{} \\\n    '*:file:_files'\n}}\n", function, arguments);
+  if (commands.empty())
+    return fmt::format("{}() {{\n  _arguments{} \\\n    '*:file:_files'\n}}\n", function, arguments);
   std::string names, cases, functions;
   for (CLI::App* command : commands) {
     const std::string inner = function + "_" + command->get_name();
@@ -97,15 +103,17 @@ std::string zsh_function(CLI::App& app, const std::string& function) {
 void add_completion(CLI::App& app) {
   auto shell = std::make_shared<std::string>();
   CLI::App& command = *app.add_subcommand("completion", "Print a completion script for bash or zsh");
-  command.add_option("SHELL", *shell, "bash or zsh")->required()->check(CLI::IsMember({"bash", "zsh"}).description(""));
+  command.add_option("SHELL", *shell, "bash or zsh")
+      ->required()
+      ->check(CLI::IsMember({"bash", "zsh"}).description(""));
   command.footer(
       "Examples:\n"
       "  source <(headlens completion bash)\n"
       "  headlens completion zsh > \"${fpath[1]}/_headlens\"");
   set_action(command, [&app, shell] {
-    const std::string script =
-        *shell == "bash" ? bash_script(app)
-                         : "#compdef headlens\n" + zsh_function(app, "_headlens") + "compdef _headlens headlens";
+    const std::string script = *shell == "bash" ? bash_script(app)
+                                                : "#compdef headlens\n" + zsh_function(app, "_headlens") +
+                                                      "compdef _headlens headlens";
     fmt::print("{}\n", script);
     return static_cast<int>(kOk);
   });

@@ -28,7 +28,8 @@ int run(const Arguments& a) {
   const Json nmse = result.nmse ? Json(*result.nmse) : Json(nullptr);
   print(a.common, {{"n", result.count}, {"mse", result.mse}, {"nmse", nmse}},
         fmt::format("mse {:.6g}, nmse {} on {} sets", result.mse,
-                    result.nmse ? fmt::format("{:.6g}", *result.nmse) : "undefined (y is constant)", result.count));
+                    result.nmse ? fmt::format("{:.6g}", *result.nmse) : "undefined (y is constant)",
+                    result.count));
   return kOk;
 }
 

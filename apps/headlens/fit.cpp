@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <memory>
 
 #include "command.hpp"
@@ -25,14 +26,10 @@ struct Arguments {
 
 std::optional<double> parse_ridge(const std::string& text) {
   if (text == "auto") return std::nullopt;
-  std::size_t used = 0;
-  double value = std::nan("");
-  try {
-    value = std::stod(text, &used);
-  } catch (const std::exception&) {
-    used = 0;
-  }
-  require(used == text.size() && std::isfinite(value) && value >= 0, "ridge: '", text,
+  char* end = nullptr;
+  const double value = std::strtod(text.c_str(), &end);
+  const bool whole = !text.empty() && *end == '\0';
+  require(whole && std::isfinite(value) && value >= 0, "ridge: '", text,
           "' given, expected auto or a number, 0 or more");
   return value;
 }
@@ -40,7 +37,8 @@ std::optional<double> parse_ridge(const std::string& text) {
 Solver parse_solver(const std::string& text) {
   for (const Solver solver : {Solver::automatic, Solver::primal, Solver::dual, Solver::iterative})
     if (name(solver) == text) return solver;
-  throw Error(ErrorCode::misuse, join("solver: '", text, "' given, expected one of auto, primal, dual, iterative"));
+  throw Error(ErrorCode::misuse,
+              join("solver: '", text, "' given, expected one of auto, primal, dual, iterative"));
 }
 
 FitOptions options_from(const Arguments& a) {
@@ -58,11 +56,14 @@ FitOptions options_from(const Arguments& a) {
   return options;
 }
 
+bool is_usable(const Fit& fit) { return fit.report.status != FitStatus::not_positive_definite; }
+
 Json report_json(const Arguments& a, const Fit& fit, Index count) {
   const FitReport& r = fit.report;
+  const bool solved = r.status != FitStatus::not_positive_definite;
   Json trials = Json::array();
   for (const RidgeTrial& trial : r.trials) trials.push_back({{"ridge", trial.ridge}, {"error", trial.error}});
-  return {{"file", a.output},
+  return {{"file", is_usable(fit) ? Json(a.output) : Json(nullptr)},
           {"status", name(r.status)},
           {"model", name(fit.model.features.kind)},
           {"heads", fit.model.features.heads},
@@ -72,8 +73,8 @@ Json report_json(const Arguments& a, const Fit& fit, Index count) {
           {"method", r.method},
           {"ridge", r.ridge},
           {"ridge_rule", r.ridge_rule},
-          {"train_loss", r.train_loss},
-          {"residual", r.residual},
+          {"train_loss", solved ? Json(r.train_loss) : Json(nullptr)},
+          {"residual", solved ? Json(r.residual) : Json(nullptr)},
           {"iterations", r.iterations},
           {"trials", trials},
           {"predicted_peak_bytes", r.predicted_peak_bytes},
@@ -82,12 +83,19 @@ Json report_json(const Arguments& a, const Fit& fit, Index count) {
 
 std::string report_text(const Arguments& a, const Fit& fit, Index count) {
   const FitReport& r = fit.report;
+  if (!is_usable(fit))
+    return fmt::format(
+        "no model written: the ridge {:.3g} is lost in the rounding of the Gram matrix ({}): raise it, or "
+        "use "
+        "--ridge auto or --precision f64",
+        r.ridge, name(r.status));
   return fmt::format(
       "{}: {} with {} heads ({} parameters) on {} sets\n"
       "  {} loss {:.4g} on the training sets; ridge {:.3g} ({}); {}\n"
       "  status {}, residual {:.1e}, {:.2f} s",
       a.output, name(fit.model.features.kind), fit.model.features.heads, fit.model.values.size(), count,
-      name(fit.model.loss), r.train_loss, r.ridge, r.ridge_rule, r.method, name(r.status), r.residual, r.seconds);
+      name(fit.model.loss), r.train_loss, r.ridge, r.ridge_rule, r.method, name(r.status), r.residual,
+      r.seconds);
 }
 
 int run(const Arguments& a) {
@@ -97,8 +105,7 @@ int run(const Arguments& a) {
   const LabelledSets data =
       load_labelled_sets(a.data, a.sequence ? DataLayout::sequence : DataLayout::sets, execution);
   const Fit result = fit(data, options, execution);
-  const bool usable = result.report.status != FitStatus::not_positive_definite;
-  if (usable) save_model(a.output, result.model);
+  if (is_usable(result)) save_model(a.output, result.model);
   print(a.common, report_json(a, result, data.sets.count()), report_text(a, result, data.sets.count()));
   return result.report.status == FitStatus::solved ? kOk : kOutcome;
 }
@@ -106,34 +113,61 @@ int run(const Arguments& a) {
 void add_model_options(CLI::App& command, Arguments& a) {
   FeatureOptions& f = a.fit.features;
   command.add_option("--model", a.model, "rfa, brfa (identity mean) or mlp (no attention, equal set sizes)")
-      ->type_name("rfa|brfa|mlp")->capture_default_str();
-  command.add_option("--heads", f.heads, "number of random heads (neurons, for mlp)")->type_name("M")->capture_default_str();
-  command.add_option("--score", a.score, "relu, softmax or exp")->type_name("relu|softmax|exp")->capture_default_str();
-  command.add_option("--positions", a.positions, "none, or sinusoidal encodings added to the keys")->type_name("none|sinusoidal")
+      ->type_name("rfa|brfa|mlp")
       ->capture_default_str();
-  command.add_option("--bias-scale", f.bias_scale, "scale b of the mean b * diag(1, .., 1, 0) of the heads (rfa: 0, brfa: 1)")
+  command.add_option("--heads", f.heads, "number of random heads (neurons, for mlp)")
+      ->type_name("M")
+      ->capture_default_str();
+  command.add_option("--score", a.score, "relu, softmax or exp")
+      ->type_name("relu|softmax|exp")
+      ->capture_default_str();
+  command.add_option("--positions", a.positions, "none, or sinusoidal encodings added to the keys")
+      ->type_name("none|sinusoidal")
+      ->capture_default_str();
+  command
+      .add_option("--bias-scale", f.bias_scale,
+                  "scale b of the mean b * diag(1, .., 1, 0) of the heads (rfa: 0, brfa: 1)")
       ->type_name("b");
-  command.add_option("--weight-scale", f.weight_scale, "standard deviation of the random entries (default 0.5; mlp: 1/sqrt(2(N+1)))")
+  command
+      .add_option("--weight-scale", f.weight_scale,
+                  "standard deviation of the random entries (default 0.5; mlp: 1/sqrt(2(N+1)))")
       ->type_name("w");
-  command.add_option("--precision", a.precision, "f32 or f64, of features and values")->type_name("f32|f64")->capture_default_str();
+  command.add_option("--precision", a.precision, "f32 or f64, of features and values")
+      ->type_name("f32|f64")
+      ->capture_default_str();
   add_seed(command, a.common, "seed of the heads");
 }
 
 void add_training_options(CLI::App& command, Arguments& a) {
-  command.add_option("--loss", a.loss, "squared, huber, logistic or hinge (the last two: integer y, a classifier)")
-      ->type_name("squared|huber|logistic|hinge")->capture_default_str();
-  command.add_option("--ridge", a.ridge, "penalty: a number, 0 (minimum norm), or auto (leave-one-out; 5 folds if not squared)")
-      ->type_name("X")->capture_default_str();
-  command.add_option("--norm-ball", a.norm_ball, "sum |v_m| <= K1 and sum |v_m|^2 <= K2; replaces an automatic ridge")
-      ->type_name("K1,K2")->delimiter(',')->expected(2);
-  command.add_option("--huber-delta", a.fit.huber_delta, "residual at which the Huber loss turns linear")->type_name("D")
+  command
+      .add_option("--loss", a.loss,
+                  "squared, huber, logistic or hinge (the last two: integer y, a classifier)")
+      ->type_name("squared|huber|logistic|hinge")
+      ->capture_default_str();
+  command
+      .add_option("--ridge", a.ridge,
+                  "penalty: a number, 0 (minimum norm), or auto (leave-one-out; 5 folds if not squared)")
+      ->type_name("X")
+      ->capture_default_str();
+  command
+      .add_option("--norm-ball", a.norm_ball,
+                  "sum |v_m| <= K1 and sum |v_m|^2 <= K2; replaces an automatic ridge")
+      ->type_name("K1,K2")
+      ->delimiter(',')
+      ->expected(2);
+  command.add_option("--huber-delta", a.fit.huber_delta, "residual at which the Huber loss turns linear")
+      ->type_name("D")
       ->capture_default_str();
   command.add_flag("--no-intercept", a.no_intercept, "no constant term");
-  command.add_option("--solver", a.solver, "auto, primal, dual or iterative (squared loss)")->type_name("auto|primal|dual|iterative")
+  command.add_option("--solver", a.solver, "auto, primal, dual or iterative (squared loss)")
+      ->type_name("auto|primal|dual|iterative")
       ->capture_default_str();
-  command.add_option("--block-sets", a.fit.block_sets, "sets whose features are held at once; never changes the model")
+  command
+      .add_option("--block-sets", a.fit.block_sets,
+                  "sets whose features are held at once; never changes the model")
       ->type_name("B");
-  command.add_flag("--sequence", a.sequence, "DATA holds tokens (n,L,d): every token is a query, the others its keys");
+  command.add_flag("--sequence", a.sequence,
+                   "DATA holds tokens (n,L,d): every token is a query, the others its keys");
 }
 
 }  // namespace

@@ -22,7 +22,8 @@ struct Arguments {
 Index parse_count(const std::string& whole, std::string_view text) {
   Index value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  require(error == std::errc() && end == text.data() + text.size(), "keys: '", whole, "' given, expected N or A:B");
+  require(error == std::errc() && end == text.data() + text.size(), "keys: '", whole,
+          "' given, expected N or A:B");
   return value;
 }
 
@@ -30,7 +31,8 @@ Index parse_count(const std::string& whole, std::string_view text) {
 void parse_keys(const std::string& text, TaskOptions& task) {
   const auto colon = text.find(':');
   task.min_keys = parse_count(text, std::string_view(text).substr(0, colon));
-  task.max_keys = colon == std::string::npos ? task.min_keys : parse_count(text, std::string_view(text).substr(colon + 1));
+  task.max_keys = colon == std::string::npos ? task.min_keys
+                                             : parse_count(text, std::string_view(text).substr(colon + 1));
 }
 
 int run(Arguments& arguments) {
@@ -42,25 +44,33 @@ int run(Arguments& arguments) {
   save_sets(arguments.output, data);
   double mean = 0, square = 0;
   for (const double y : data.targets.values) mean += y / static_cast<double>(task.count);
-  for (const double y : data.targets.values) square += (y - mean) * (y - mean) / static_cast<double>(task.count);
-  const Json json{{"file", arguments.output},  {"task", name(task.task)}, {"n", task.count},
-                  {"dim", task.dim},           {"min_keys", task.min_keys}, {"max_keys", task.max_keys},
-                  {"seed", task.seed},         {"target_seed", task.target_seed}, {"y_mean", mean},
+  for (const double y : data.targets.values)
+    square += (y - mean) * (y - mean) / static_cast<double>(task.count);
+  const Json json{{"file", arguments.output}, {"task", name(task.task)},         {"n", task.count},
+                  {"dim", task.dim},          {"min_keys", task.min_keys},       {"max_keys", task.max_keys},
+                  {"seed", task.seed},        {"target_seed", task.target_seed}, {"y_mean", mean},
                   {"y_variance", square}};
   print(arguments.common, json,
-        fmt::format("{}: {} sets of {} (d = {}, {} keys), y has mean {:.3g} and variance {:.3g}", arguments.output,
-                    task.count, name(task.task), task.dim, arguments.keys, mean, square));
+        fmt::format("{}: {} sets of {} (d = {}, {} keys), y has mean {:.3g} and variance {:.3g}",
+                    arguments.output, task.count, name(task.task), task.dim, arguments.keys, mean, square));
   return kOk;
 }
 
 void add_shape_options(CLI::App& command, Arguments& a) {
   command.add_option("--dim", a.task.dim, "coordinates of a token")->type_name("d")->capture_default_str();
-  command.add_option("--keys", a.keys, "keys of a set: N, or A:B for ragged sets")->type_name("N")->capture_default_str();
+  command.add_option("--keys", a.keys, "keys of a set: N, or A:B for ragged sets")
+      ->type_name("N")
+      ->capture_default_str();
   command.add_option("--count", a.task.count, "number of sets")->type_name("n")->capture_default_str();
   add_seed(command, a.common, "seed of the tokens, set sizes and noise");
-  command.add_option("--target-seed", a.task.target_seed, "seed of the target (beta, S): equal in train and test files")
-      ->type_name("T")->capture_default_str();
-  command.add_option("--noise", a.task.noise, "standard deviation of Gaussian noise on y")->type_name("SIGMA")
+  command
+      .add_option("--target-seed", a.task.target_seed,
+                  "seed of the target (beta, S): equal in train and test files")
+      ->type_name("T")
+      ->capture_default_str()
+      ->check(seed_check());
+  command.add_option("--noise", a.task.noise, "standard deviation of Gaussian noise on y")
+      ->type_name("SIGMA")
       ->capture_default_str();
   command.add_option("--precision", a.precision, "f32 or f64")->type_name("f32|f64")->capture_default_str();
   command.add_option("-o,--output", a.output, "file to write (.npz)")->type_name("FILE")->required();
@@ -72,19 +82,23 @@ CLI::App& add_task(CLI::App& generate, Task task, const std::string& what) {
   a->task.task = task;
   CLI::App& command = *generate.add_subcommand(name(task), what);
   const bool has_degree = task != Task::native;
-  if (has_degree) command.add_option("--degree", a->task.degree, "the power p")->type_name("p")->capture_default_str();
+  if (has_degree)
+    command.add_option("--degree", a->task.degree, "the power p")->type_name("p")->capture_default_str();
   if (task == Task::correlation || task == Task::mixture)
     command.add_flag("--pure", a->task.pure, "without the share of functions of one token");
   if (task == Task::correlation || task == Task::native) {
     const std::map<std::string, TaskMatrix> matrices{
         {"identity", TaskMatrix::identity}, {"shift", TaskMatrix::shift}, {"random", TaskMatrix::random}};
-    command.add_option("--matrix", a->task.matrix, "S: identity, shift (of the coordinates) or random (orthogonal)")
+    command
+        .add_option("--matrix", a->task.matrix,
+                    "S: identity, shift (of the coordinates) or random (orthogonal)")
         ->transform(CLI::CheckedTransformer(matrices, CLI::ignore_case).description(""))
         ->type_name("identity|shift|random")
         ->default_str("identity");
   }
   if (task == Task::mixture)
-    command.add_option("--weight", a->task.weight, "g: 0 is the identity alone, 1 the shift alone")->type_name("g")
+    command.add_option("--weight", a->task.weight, "g: 0 is the identity alone, 1 the shift alone")
+        ->type_name("g")
         ->capture_default_str();
   add_shape_options(command, *a);
   set_action(command, [a] { return run(*a); });
@@ -102,14 +116,18 @@ void add_generate(CLI::App& app) {
       "  headlens generate power-mean --degree 2 --dim 16 --keys 16 --count 2048 --seed 1 -o train.npz\n"
       "  headlens generate correlation --pure --matrix shift --keys 4:32 --seed 2 -o ragged.npz\n"
       "  headlens generate native --noise 0.1 -o noisy.npz");
-  const auto example = [](CLI::App& task, const char* text) { task.footer(std::string("Example:\n  headlens generate ") + text); };
+  const auto example = [](CLI::App& task, const char* text) {
+    task.footer(std::string("Example:\n  headlens generate ") + text);
+  };
   example(add_task(command, Task::power_mean, "(1/N) sum_i <beta, x_i>^p"),
           "power-mean --degree 2 --dim 16 --keys 16 --count 2048 --seed 1 -o train.npz");
   example(add_task(command, Task::correlation, "(1/N) sum_i <x_0, S x_i>^p <beta, x_i>"),
           "correlation --degree 1 --pure --matrix shift --count 2048 -o train.npz");
-  example(add_task(command, Task::native, "(1/N) sum_i c_0(<x_0, S x_i>) <beta, x_i>, c_0(s) = E relu(s + g)"),
-          "native --matrix identity --count 1024 -o train.npz");
-  example(add_task(command, Task::query_power, "<beta, x_0>^p"), "query-power --degree 2 --count 1024 -o train.npz");
+  example(
+      add_task(command, Task::native, "(1/N) sum_i c_0(<x_0, S x_i>) <beta, x_i>, c_0(s) = E relu(s + g)"),
+      "native --matrix identity --count 1024 -o train.npz");
+  example(add_task(command, Task::query_power, "<beta, x_0>^p"),
+          "query-power --degree 2 --count 1024 -o train.npz");
   example(add_task(command, Task::mixture, "(1 - g) correlation with the identity + g with the shift"),
           "mixture --weight 0.25 --pure --count 1024 -o train.npz");
 }

@@ -27,8 +27,8 @@ int run(const CommonOptions& common) {
         fmt::format("headlens    {} ({})\ncompiler    {}\nBLAS        {}\nBLAS core   {}{}\nfeature map {}\n"
                     "threads     {}\nmemory      {:.1f} GiB free, {:.1f} GiB may be used",
                     info.version, info.commit, info.compiler, info.blas_library, info.blas_core,
-                    info.blas_core_fits ? "" : " (too slow for this processor: set OPENBLAS_CORETYPE)", info.simd,
-                    info.threads, static_cast<double>(info.free_memory_bytes) / kGiB,
+                    info.blas_core_fits ? "" : " (too slow for this processor: set OPENBLAS_CORETYPE)",
+                    info.simd, info.threads, static_cast<double>(info.free_memory_bytes) / kGiB,
                     static_cast<double>(info.max_memory_bytes) / kGiB));
   return kOk;
 }

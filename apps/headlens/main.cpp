@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <iostream>
 #include <new>
+#include <system_error>
 
 #include "command.hpp"
 #include "headlens/blas_core.hpp"
@@ -33,7 +34,8 @@ void describe(CLI::App& app) {
       "  headlens generate power-mean --degree 2 --dim 16 --keys 16 --count 4096 --seed 2 -o test.npz\n"
       "  headlens fit train.npz --model rfa --heads 1000 -o model.hlm\n"
       "  headlens evaluate model.hlm test.npz\n\n"
-      "Exit status: 0 success, 2 misuse or environment, 3 a numerical outcome without a full result.\n"
+      "Exit status: 0 success, 2 misuse or environment, 3 a numerical outcome without a full result,\n130 "
+      "interrupted.\n"
       "'headlens COMMAND --help' tells more about a command.");
   app.set_version_flag("--version", "headlens " + version());
   app.require_subcommand(1);
@@ -56,6 +58,10 @@ int parse_and_run(int argc, char** argv) {
     app.exit(wish);
     return kOk;
   } catch (const CLI::ParseError& error) {
+    const auto commands = app.get_subcommands(
+        [&](const CLI::App* command) { return argc > 1 && command->check_name(argv[1]); });
+    const bool unknown = argc > 1 && argv[1][0] != '-' && commands.empty();
+    if (unknown) return fail(join("'", argv[1], "' is not a command (see headlens --help)"), kError);
     return fail(std::string(error.what()) + " (see headlens --help)", kError);
   }
   return g_status;
@@ -75,11 +81,16 @@ int main(int argc, char** argv) {
   try {
     repair_blas_core(argv);
     install_interrupt_handlers();
-    return parse_and_run(argc, argv);
+    const int status = parse_and_run(argc, argv);
+    flush_output();
+    return status;
   } catch (const Error& error) {
     return fail(error.what(), error.code() == ErrorCode::interrupted ? kInterrupted : kError);
   } catch (const std::bad_alloc&) {
     return fail("out of memory (try a lower --max-memory, fewer heads or fewer sets)", kError);
+  } catch (const std::system_error& error) {
+    if (error.code() == std::errc::broken_pipe) return kOk;  // as in flush_output()
+    return fail(error.what(), kError);
   } catch (const std::exception& error) {
     return fail(error.what(), kError);
   }

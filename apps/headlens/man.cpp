@@ -17,9 +17,12 @@ std::string roff(const std::string& text) {
     if (!out.empty()) out += "\n";
     if (!line.empty() && (line[0] == '.' || line[0] == '\'')) out += "\\&";
     for (const char c : line) {
-      if (c == '\\') out += "\\e";
-      else if (c == '-') out += "\\-";
-      else out += c;
+      if (c == '\\')
+        out += "\\e";
+      else if (c == '-')
+        out += "\\-";
+      else
+        out += c;
     }
   }
   return out;
@@ -29,7 +32,8 @@ std::string option_item(const OptionEntry& option) {
   std::string head = fmt::format("\\fB{}\\fR", roff(fmt::format("{}", fmt::join(option.names, ", "))));
   if (!option.value.empty() && !option.positional) head += fmt::format(" \\fI{}\\fR", roff(option.value));
   std::string body = roff(option.description);
-  if (!option.fallback.empty() && option.fallback != "false") body += fmt::format(" [{}]", roff(option.fallback));
+  if (!option.fallback.empty() && option.fallback != "false")
+    body += fmt::format(" [{}]", roff(option.fallback));
   return fmt::format(".TP\n{}\n{}\n", head, body);
 }
 
@@ -49,10 +53,12 @@ std::string page(CLI::App& app) {
   for (CLI::App* command : commands_of(app)) text += section(*command, "headlens " + command->get_name());
   text +=
       ".SH FILES\n"
-      "Sets are .npz files with \\fBquery\\fR (n,d), \\fBkeys\\fR (n,N,d) or (total,d) with \\fBoffsets\\fR (n+1), and\n"
+      "Sets are .npz files with \\fBquery\\fR (n,d), \\fBkeys\\fR (n,N,d) or (total,d) with \\fBoffsets\\fR "
+      "(n+1), and\n"
       "\\fBy\\fR (n) or (n,q). Models are safetensors files.\n"
       ".SH ENVIRONMENT\n.TP\n\\fBOPENBLAS_CORETYPE\\fR\n"
-      "BLAS kernels to use. Where OpenBLAS does not know the processor, headlens sets it and starts itself again.\n";
+      "BLAS kernels to use. Where OpenBLAS does not know the processor, headlens sets it and starts itself "
+      "again.\n";
   return text;
 }
 

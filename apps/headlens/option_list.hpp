@@ -13,7 +13,7 @@ struct OptionEntry {
   std::string value;                 // "M"; empty for flags
   std::vector<std::string> choices;  // from a value written "rfa|brfa|mlp"
   std::string description;
-  std::string fallback;              // default, as text
+  std::string fallback;  // default, as text
   bool positional = false;
 };
 

@@ -21,7 +21,8 @@ struct Arguments {
 std::filesystem::path npy_path(const std::string& output) {
   std::filesystem::path path(output);
   const auto type = std::filesystem::status(path).type();
-  const bool special = type != std::filesystem::file_type::not_found && type != std::filesystem::file_type::regular;
+  const bool special =
+      type != std::filesystem::file_type::not_found && type != std::filesystem::file_type::regular;
   if (!special && path.extension() != ".npy") path += ".npy";
   return path;
 }
@@ -33,7 +34,11 @@ int run(const Arguments& a) {
   const Array result = a.scores ? predict_scores(model, sets, execution) : predict(model, sets, execution);
   const std::filesystem::path file = npy_path(a.output);
   write_npy(file, result);
-  print(a.common, {{"file", file.string()}, {"n", sets.count()}, {"shape", result.shape()}, {"dtype", name(result.dtype())}},
+  print(a.common,
+        {{"file", file.string()},
+         {"n", sets.count()},
+         {"shape", result.shape()},
+         {"dtype", name(result.dtype())}},
         fmt::format("{}: {} for {} sets", file.string(), result.describe(), sets.count()));
   return kOk;
 }
@@ -45,7 +50,9 @@ void add_predict(CLI::App& app) {
   CLI::App& command = *app.add_subcommand("predict", "Predict with a fitted model");
   command.add_option("MODEL", a->model, "model file")->required();
   command.add_option("DATA", a->data, "sets (.npz; y is not needed)")->required();
-  command.add_option("-o,--output", a->output, "file to write (.npy is added if missing, as np.save does)")->type_name("PRED")->required();
+  command.add_option("-o,--output", a->output, "file to write (.npy is added if missing, as np.save does)")
+      ->type_name("PRED")
+      ->required();
   command.add_flag("--scores", a->scores, "scores (n, q) instead of class labels");
   add_seed(command, a->common, "accepted everywhere; prediction draws nothing");
   add_common_options(command, a->common);

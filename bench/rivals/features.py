@@ -1,7 +1,7 @@
-"""The feature map in NumPy or PyTorch, as fast as it goes: features.py numpy|torch DATA.npz REPEATS THREADS.
+"""The feature map in NumPy or PyTorch, as fast as it goes: features.py numpy|torch DATA.npz REPEATS THREADS [BLOCK].
 
 Three batched products a block of sets: project the queries through all heads in one GEMM, score the keys, mix them.
-The block size is tuned first, over a fifth of the data, and so is the form of the products.
+The block size, unless given, is tuned first over a fifth of the data, and so is the form of the products.
 """
 
 import json
@@ -81,7 +81,7 @@ def main():
     forms, make, n = (numpy_map if library == "numpy" else torch_map)(data["heads"], data["query"], data["keys"])
     best = (float("inf"), None, None)
     for form, function in forms.items():
-        for block in (1, 4, 16, 64, 256):
+        for block in (int(sys.argv[5]),) if len(sys.argv) > 5 else (1, 4, 16, 64, 256):
             start = time.perf_counter()
             sweep(function, make, n // 5, block)
             best = min(best, (time.perf_counter() - start, form, block))

@@ -1,6 +1,7 @@
-// NumPy files. Read: version 1 to 3 headers, little-endian, C order, the types of DType. Anything else (object
-// arrays, Fortran order, big-endian, truncated or lying headers) is an Error that names the file and the array.
-// Write: to a temporary file beside the target, then renamed, so no half file is ever seen under its name.
+// NumPy files. Read: version 1 to 3 headers, little-endian, C order, the types of DType. Anything else
+// (object arrays, Fortran order, big-endian, truncated or lying headers) is an Error that names the file and
+// the array. Write: to a temporary file beside the target, then renamed, so no half file is ever seen under
+// its name.
 #pragma once
 
 #include <cstdint>

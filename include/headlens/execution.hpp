@@ -1,4 +1,5 @@
-// How a call runs: threads, memory, notes, progress and cancellation. None of these changes a result.
+// How a call runs: threads, memory, notes, progress and cancellation. None of these changes a result, but for one:
+// where memory is too small for a factorisation, an iterative solver takes its place, which is noted.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +11,7 @@ namespace headlens {
 
 struct Progress {
   std::string_view phase;
-  double done = 0;   // of total, in any unit
+  double done = 0;  // of total, in any unit
   double total = 1;
 };
 
@@ -19,9 +20,9 @@ struct Execution {
   std::uint64_t max_memory_bytes = 0;  // 0: 80% of what is free when the call starts
 
   // Any of these may be empty. They are called on the calling thread only.
-  std::function<void(std::string_view)> log;     // which path was taken, and why
+  std::function<void(std::string_view)> log;  // which path was taken, and why
   std::function<void(const Progress&)> progress;
-  std::function<bool()> cancelled;               // asked between blocks; true ends the call with an Error
+  std::function<bool()> cancelled;  // asked between blocks; true ends the call with an Error
 
   void note(std::string_view text) const {
     if (log) log(text);

@@ -1,9 +1,9 @@
 // Training, prediction and evaluation of random-feature attention.
 //
-// Squared loss: minimise (1/n) |Phi V + 1 b^T - Y|^2 + ridge |V|^2, by Cholesky on the smaller of the primal (p = M D
-// unknowns) and the dual (n unknowns); matrix-free conjugate gradients when the Gram matrix exceeds the memory budget.
-// Other losses: minimise (1/n) sum_i loss(f_i, y_i) + ridge |V|^2, and optionally over the ball
-// sum_m |v_m| <= K1, sum_m |v_m|^2 <= K2.
+// Squared loss: minimise (1/n) |Phi V + 1 b^T - Y|^2 + ridge |V|^2, by Cholesky on the smaller of the primal
+// (p = M D unknowns) and the dual (n unknowns); matrix-free conjugate gradients when the Gram matrix exceeds
+// the memory budget. Other losses: minimise (1/n) sum_i loss(f_i, y_i) + ridge |V|^2, and optionally over the
+// ball sum_m |v_m| <= K1, sum_m |v_m|^2 <= K2.
 #pragma once
 
 #include <cstdint>
@@ -27,12 +27,12 @@ enum class Solver { automatic, primal, dual, iterative };
 struct FitOptions {
   FeatureOptions features;
   Loss loss = Loss::squared;
-  std::optional<double> ridge;         // empty: chosen by leave-one-out (squared) or cross-validation (other losses)
+  std::optional<double> ridge;  // empty: chosen by leave-one-out (squared) or cross-validation (other losses)
   std::optional<NormBall> norm_ball;
-  double huber_delta = 1.0;            // where the Huber loss turns linear
+  double huber_delta = 1.0;  // where the Huber loss turns linear
   bool intercept = true;
   Solver solver = Solver::automatic;
-  Index block_sets = 0;                // sets whose features are held at once; 0: chosen. Never changes the result.
+  Index block_sets = 0;  // sets whose features are held at once; 0: chosen. Never changes the result.
 
   void validate() const;
 };
@@ -48,13 +48,13 @@ struct RidgeTrial {
 
 struct FitReport {
   FitStatus status = FitStatus::solved;
-  Solver solver = Solver::automatic;   // the one used
-  std::string method;                  // in words: "dual Cholesky", ...
+  Solver solver = Solver::automatic;  // the one used
+  std::string method;                 // in words: "dual Cholesky", ...
   double ridge = 0;
-  std::string ridge_rule;              // "given", "leave-one-out", "minimum norm", "held-out tenth", "5-fold"
+  std::string ridge_rule;  // "given", "leave-one-out", "minimum norm", "held-out tenth", "5-fold"
   std::vector<RidgeTrial> trials;
-  double train_loss = 0;               // mean over the training sets; for squared, the mean squared error
-  double residual = 0;                 // relative residual of the normal equations, or relative optimality gap
+  double train_loss = 0;  // mean over the training sets; for squared, the mean squared error
+  double residual = 0;    // relative residual of the normal equations, or relative optimality gap
   int iterations = 0;
   std::uint64_t predicted_peak_bytes = 0;
   double seconds = 0;

@@ -17,7 +17,7 @@ struct SystemInfo {
   std::string blas_library;  // as OpenBLAS describes itself
   std::string blas_core;     // the kernels it chose
   bool blas_core_fits = true;
-  std::string simd;          // the feature map that will run: avx512, avx2 or portable
+  std::string simd;  // the feature map that will run: avx512, avx2 or portable
   int threads = 1;
   std::uint64_t free_memory_bytes = 0;
   std::uint64_t max_memory_bytes = 0;

@@ -1,8 +1,7 @@
 // A fitted model: frozen random heads and trained values.
 //
-//   rfa, brfa   f(x_0, x_1..x_N) = b + sum_m (1/N) sum_i relu(xt_0^T W_m xt_i) <v_m, xt_i>,  xt = [x; 1], D = d + 1
-//   softmax     the weights (1/N) relu(.) become a softmax over the keys
-//   exp         relu becomes exp
+//   rfa, brfa   f(x_0, x_1..x_N) = b + sum_m (1/N) sum_i relu(xt_0^T W_m xt_i) <v_m, xt_i>,  xt = [x; 1], D =
+//   d + 1 softmax     the weights (1/N) relu(.) become a softmax over the keys exp         relu becomes exp
 //   mlp         f = b + sum_m relu(<w_m, [xt_0 .. xt_N]>) v_m, for sets of one fixed size
 //
 // The entries of W_m are N(bias_scale * W_0, weight_scale^2) with W_0 = blockdiag(I_d, 0).
@@ -38,9 +37,9 @@ Enum parse(const std::string& text);  // the inverse of name(); Error lists what
 // What the features are: everything but the data and the trained values.
 struct FeatureOptions {
   ModelKind kind = ModelKind::rfa;
-  Index heads = 1000;                    // neurons, for mlp
-  std::optional<double> bias_scale;      // default: 0 for rfa, 1 for brfa
-  std::optional<double> weight_scale;    // default: 1/2 for rfa and brfa, 1/sqrt(2 (N + 1)) for mlp
+  Index heads = 1000;                  // neurons, for mlp
+  std::optional<double> bias_scale;    // default: 0 for rfa, 1 for brfa
+  std::optional<double> weight_scale;  // default: 1/2 for rfa and brfa, 1/sqrt(2 (N + 1)) for mlp
   Score score = Score::relu;
   Positions positions = Positions::none;
   Precision precision = Precision::f64;
@@ -52,16 +51,16 @@ struct FeatureOptions {
 struct Model {
   FeatureOptions features;  // scales filled in
   Loss loss = Loss::squared;
-  Index dim = 0;            // d
-  Index keys = 0;           // N, for mlp only (0: any)
-  Index outputs = 0;        // q: targets, or classes (1 for two classes)
+  Index dim = 0;                // d
+  Index keys = 0;               // N, for mlp only (0: any)
+  Index outputs = 0;            // q: targets, or classes (1 for two classes)
   bool vector_targets = false;  // y had an axis of outputs, so predictions have one
   bool sequence = false;
-  Array heads;              // (M, D, D); (M, (N + 1) D) for mlp
-  Array values;             // (M, D, q); (M, q) for mlp
-  Array intercept;          // (q)
-  std::vector<std::int64_t> classes;           // empty for regression
-  std::map<std::string, std::string> report;   // how it was trained
+  Array heads;                                // (M, D, D); (M, (N + 1) D) for mlp
+  Array values;                               // (M, D, q); (M, q) for mlp
+  Array intercept;                            // (q)
+  std::vector<std::int64_t> classes;          // empty for regression
+  std::map<std::string, std::string> report;  // how it was trained
 
   bool is_classifier() const { return !classes.empty(); }
 };

@@ -1,8 +1,9 @@
 // Sets: one query and many keys each, with targets.
 //
 //   rectangular   query (n, d), keys (n, N, d)
-//   ragged        query (n, d), keys (total, d), offsets (n + 1): set i owns keys[offsets[i] : offsets[i + 1]]
-//   sequence      tokens (n, L, d): every token in turn is the query, the other L - 1 are its keys (n L sets)
+//   ragged        query (n, d), keys (total, d), offsets (n + 1): set i owns keys[offsets[i] : offsets[i +
+//   1]] sequence      tokens (n, L, d): every token in turn is the query, the other L - 1 are its keys (n L
+//   sets)
 //
 // Targets y are (n) or (n, q); for sequences (n, L) or (n, L, q). Values are float32 or float64 and are never
 // copied or converted here; integers are accepted and read as float64.
@@ -21,12 +22,13 @@ class Sets {
  public:
   // Checks shapes, offsets and that every value is finite; `name` (a file, usually) opens every error text.
   static Sets from_arrays(Array query, Array keys, std::string name = "sets");
-  static Sets from_ragged(Array query, Array keys, std::vector<std::int64_t> offsets, std::string name = "sets");
+  static Sets from_ragged(Array query, Array keys, std::vector<std::int64_t> offsets,
+                          std::string name = "sets");
   static Sets from_sequence(Array tokens, std::string name = "sets");
 
-  Index count() const { return count_; }          // sets; n L for sequences
-  Index dim() const { return dim_; }              // d
-  Index keys_of(Index set) const;                 // N of this set
+  Index count() const { return count_; }  // sets; n L for sequences
+  Index dim() const { return dim_; }      // d
+  Index keys_of(Index set) const;         // N of this set
   Index max_keys() const { return max_keys_; }
   Index total_keys() const { return total_keys_; }
   bool equal_sizes() const { return equal_sizes_; }
@@ -73,7 +75,8 @@ enum class DataLayout { sets, sequence };
 
 // From .npz. The memory that loading takes is predicted from the headers and refused first.
 Sets load_sets(const std::filesystem::path& path, DataLayout layout, const Execution& execution);
-LabelledSets load_labelled_sets(const std::filesystem::path& path, DataLayout layout, const Execution& execution);
+LabelledSets load_labelled_sets(const std::filesystem::path& path, DataLayout layout,
+                                const Execution& execution);
 void save_sets(const std::filesystem::path& path, const LabelledSets& data);
 
 Targets make_targets(const Array& y, const Sets& sets);

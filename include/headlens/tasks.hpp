@@ -7,8 +7,8 @@
 //   mixture       (1 - g) correlation with the identity + g correlation with the shift
 //
 // pure: the correlation less its projections on functions of x_0 alone and of single keys alone; with T one
-// coordinate of a uniform unit vector, E[T^(p+1)] <x_0, S beta> for odd p, E[T^p] (1/N) sum_i <beta, x_i> for even p.
-// Without it a linear share hides in the monomial, and every model learns that share first.
+// coordinate of a uniform unit vector, E[T^(p+1)] <x_0, S beta> for odd p, E[T^p] (1/N) sum_i <beta, x_i> for
+// even p. Without it a linear share hides in the monomial, and every model learns that share first.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,11 @@
 namespace headlens {
 
 enum class Task { power_mean, correlation, native, query_power, mixture };
-enum class TaskMatrix { identity, shift, random };  // S: cyclic shift of the coordinates; Haar-random orthogonal
+enum class TaskMatrix {
+  identity,
+  shift,
+  random
+};  // S: cyclic shift of the coordinates; Haar-random orthogonal
 
 std::string name(Task task);
 std::string name(TaskMatrix matrix);
@@ -35,10 +39,10 @@ struct TaskOptions {
   int degree = 1;
   bool pure = false;
   TaskMatrix matrix = TaskMatrix::identity;
-  double weight = 0.5;               // g of the mixture
-  double noise = 0;                  // standard deviation of Gaussian noise added to y
-  std::uint64_t seed = 0;            // tokens, set sizes and noise
-  std::uint64_t target_seed = 0;     // beta and S
+  double weight = 0.5;            // g of the mixture
+  double noise = 0;               // standard deviation of Gaussian noise added to y
+  std::uint64_t seed = 0;         // tokens, set sizes and noise
+  std::uint64_t target_seed = 0;  // beta and S
   Precision precision = Precision::f64;
 
   void validate() const;

@@ -14,9 +14,12 @@ SimdLevel simd_level() {
 
 std::string name(SimdLevel level) {
   switch (level) {
-    case SimdLevel::avx512: return "avx512";
-    case SimdLevel::avx2: return "avx2";
-    case SimdLevel::portable: break;
+    case SimdLevel::avx512:
+      return "avx512";
+    case SimdLevel::avx2:
+      return "avx2";
+    case SimdLevel::portable:
+      break;
   }
   return "portable";
 }

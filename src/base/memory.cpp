@@ -60,8 +60,10 @@ std::uint64_t parse_bytes(std::string_view text) {
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   std::string_view unit(end, static_cast<std::size_t>(text.data() + text.size() - end));
-  if (unit.ends_with("iB")) unit.remove_suffix(2);
-  else if (unit.ends_with("B")) unit.remove_suffix(1);
+  if (unit.ends_with("iB"))
+    unit.remove_suffix(2);
+  else if (unit.ends_with("B"))
+    unit.remove_suffix(1);
   constexpr std::string_view letters = "KMGT";
   const auto letter = unit.empty() ? std::string_view::npos : letters.find(unit.front());
   const bool known = unit.empty() || (unit.size() == 1 && letter != std::string_view::npos);
@@ -74,14 +76,16 @@ std::uint64_t parse_bytes(std::string_view text) {
 }
 
 MemoryBudget::MemoryBudget(const Execution& execution)
-    : limit_bytes_(execution.max_memory_bytes > 0 ? execution.max_memory_bytes : free_memory_bytes() / 10 * 8) {}
+    : limit_bytes_(execution.max_memory_bytes > 0 ? execution.max_memory_bytes
+                                                  : free_memory_bytes() / 10 * 8) {}
 
 void MemoryBudget::require(double bytes, std::string_view what) const {
   if (fits(bytes)) return;
   const auto rounded = static_cast<std::uint64_t>(std::min(bytes, 0x1p63));
-  throw Error(ErrorCode::memory,
-              fmt::format("{} needs {}, but only {} may be used (--max-memory; by default 80% of what is free)",
-                          what, format_bytes(rounded), format_bytes(limit_bytes_)));
+  throw Error(
+      ErrorCode::memory,
+      fmt::format("{} needs {}, but only {} may be used (--max-memory; by default 80% of what is free)", what,
+                  format_bytes(rounded), format_bytes(limit_bytes_)));
 }
 
 }  // namespace headlens

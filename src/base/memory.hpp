@@ -12,7 +12,7 @@ namespace headlens {
 // What the machine (and the control group, if one limits this process) has free now.
 std::uint64_t free_memory_bytes();
 
-std::string format_bytes(std::uint64_t bytes);          // "1.5 GiB"
+std::string format_bytes(std::uint64_t bytes);  // "1.5 GiB"
 
 class MemoryBudget {
  public:

@@ -18,7 +18,8 @@ void Execution::check_cancelled() const {
 }
 
 int thread_count(const Execution& execution) {
-  require(execution.threads >= 0, "threads: ", execution.threads, " given, expected 1 or more (0: all cores)");
+  require(execution.threads >= 0, "threads: ", execution.threads,
+          " given, expected 1 or more (0: all cores)");
   if (execution.threads > 0) return execution.threads;
   cpu_set_t set;
   if (sched_getaffinity(0, sizeof set, &set) == 0) return std::max(1, CPU_COUNT(&set));

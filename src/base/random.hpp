@@ -1,6 +1,6 @@
-// Counter-based random numbers (Philox 4x64-10). A stream is named by (seed, purpose, index): the seed and the
-// purpose are the key, the index and the position are the counter. Any number can be had without the ones before
-// it, so results do not depend on threads, on block sizes or on resuming.
+// Counter-based random numbers (Philox 4x64-10). A stream is named by (seed, purpose, index): the seed and
+// the purpose are the key, the index and the position are the counter. Any number can be had without the ones
+// before it, so results do not depend on threads, on block sizes or on resuming.
 #pragma once
 
 #include <array>
@@ -14,9 +14,9 @@ class Stream {
   Stream(std::uint64_t seed, std::string_view purpose, std::uint64_t index = 0);
 
   std::uint64_t bits();
-  double uniform();                           // in [0, 1), 53 bits
-  double normal();                            // Box-Muller, in pairs
-  std::uint64_t below(std::uint64_t bound);   // uniform in [0, bound), bound >= 1, without bias
+  double uniform();                          // in [0, 1), 53 bits
+  double normal();                           // Box-Muller, in pairs
+  std::uint64_t below(std::uint64_t bound);  // uniform in [0, bound), bound >= 1, without bias
 
  private:
   std::array<std::uint64_t, 2> key_;

@@ -14,15 +14,16 @@ Array take(NamedArrays& arrays, const std::string& key, const std::string& file)
   if (found == arrays.end()) {
     std::string present;
     for (const auto& [name, array] : arrays) present += (present.empty() ? "" : ", ") + name;
-    throw Error(ErrorCode::misuse, join(file, ": array '", key, "' is missing (found: ",
-                                        present.empty() ? "nothing" : present, ")"));
+    throw Error(ErrorCode::misuse, join(file, ": array '", key,
+                                        "' is missing (found: ", present.empty() ? "nothing" : present, ")"));
   }
   return std::move(found->second);
 }
 
 std::vector<std::int64_t> offsets_from(const Array& array, const std::string& file) {
   const bool floating = array.is_float() || array.dtype() == DType::boolean;
-  require(!floating && array.rank() == 1, file, ": offsets is ", array.describe(), ", expected integers (n + 1,)");
+  require(!floating && array.rank() == 1, file, ": offsets is ", array.describe(),
+          ", expected integers (n + 1,)");
   std::vector<std::int64_t> offsets(static_cast<std::size_t>(array.size()));
   for (Index i = 0; i < array.size(); ++i) {
     const double value = array.at(i);
@@ -59,7 +60,8 @@ LabelledSets labelled_sets_from_arrays(NamedArrays arrays, DataLayout layout, co
   return {std::move(sets), std::move(targets)};
 }
 
-LabelledSets load_labelled_sets(const std::filesystem::path& path, DataLayout layout, const Execution& execution) {
+LabelledSets load_labelled_sets(const std::filesystem::path& path, DataLayout layout,
+                                const Execution& execution) {
   return labelled_sets_from_arrays(read(path, execution), layout, path.string());
 }
 
@@ -77,8 +79,10 @@ void save_sets(const std::filesystem::path& path, const LabelledSets& data) {
   // y goes with the tokens: float32 sets have float32 targets.
   Array y(sets.query().dtype(), data.targets.shape);
   for (std::size_t i = 0; i < data.targets.values.size(); ++i) {
-    if (y.dtype() == DType::f32) y.data<float>()[i] = static_cast<float>(data.targets.values[i]);
-    else y.data<double>()[i] = data.targets.values[i];
+    if (y.dtype() == DType::f32)
+      y.data<float>()[i] = static_cast<float>(data.targets.values[i]);
+    else
+      y.data<double>()[i] = data.targets.values[i];
   }
   arrays["y"] = std::move(y);
   write_npz(path, arrays);
@@ -96,11 +100,14 @@ Targets make_targets(const Array& y, const Sets& sets) {
   Targets targets;
   targets.shape = y.shape();
   targets.outputs = y.shape().size() == lead ? 1 : y.shape().back();
-  require(targets.outputs > 0, file, ": y has shape ", format_shape(y.shape()), ", but at least one output is needed");
+  require(targets.outputs > 0, file, ": y has shape ", format_shape(y.shape()),
+          ", but at least one output is needed");
   targets.integer = !y.is_float();
   targets.values = y.to_doubles();
+  constexpr double kLargest = 1e150;  // sums of squares stay finite
   for (std::size_t i = 0; i < targets.values.size(); ++i)
-    require(std::isfinite(targets.values[i]), file, ": y[", i, "] is ", targets.values[i], ", expected finite values");
+    require(std::abs(targets.values[i]) <= kLargest, file, ": y[", i, "] is ", targets.values[i],
+            ", expected finite values of at most ", kLargest);
   return targets;
 }
 

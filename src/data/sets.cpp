@@ -46,17 +46,20 @@ void require_finite(const Array& array, const std::string& name, const char* wha
 void check_query(const Array& query, const std::string& name) {
   require(query.rank() == 2, name, ": query has shape ", format_shape(query.shape()), ", expected (n, d)");
   require(query.dim(0) > 0, name, ": there are no sets (query has shape ", format_shape(query.shape()), ")");
-  require(query.dim(1) > 0, name, ": tokens have no coordinates (query has shape ", format_shape(query.shape()), ")");
+  require(query.dim(1) > 0, name, ": tokens have no coordinates (query has shape ",
+          format_shape(query.shape()), ")");
 }
 
-void check_offsets(const std::vector<std::int64_t>& offsets, Index count, Index total, const std::string& name) {
-  require(static_cast<Index>(offsets.size()) == count + 1, name, ": offsets has ", offsets.size(), " entries, expected ",
-          count + 1, " for ", count, " queries");
+void check_offsets(const std::vector<std::int64_t>& offsets, Index count, Index total,
+                   const std::string& name) {
+  require(static_cast<Index>(offsets.size()) == count + 1, name, ": offsets has ", offsets.size(),
+          " entries, expected ", count + 1, " for ", count, " queries");
   require(offsets.front() == 0, name, ": offsets[0] is ", offsets.front(), ", expected 0");
   for (std::size_t i = 0; i + 1 < offsets.size(); ++i)
-    require(offsets[i] < offsets[i + 1], name, ": offsets[", i, "] is ", offsets[i], " and offsets[", i + 1, "] is ",
-            offsets[i + 1], ", but every set needs at least one key");
-  require(offsets.back() == total, name, ": offsets end at ", offsets.back(), ", but keys has ", total, " rows");
+    require(offsets[i] < offsets[i + 1], name, ": offsets[", i, "] is ", offsets[i], " and offsets[", i + 1,
+            "] is ", offsets[i + 1], ", but every set needs at least one key");
+  require(offsets.back() == total, name, ": offsets end at ", offsets.back(), ", but keys has ", total,
+          " rows");
 }
 
 template <class From, class To>
@@ -83,7 +86,8 @@ Sets Sets::from_arrays(Array query, Array keys, std::string name) {
   require(shape[0] == sets.query_.dim(0) && shape[2] == sets.query_.dim(1), sets.name_, ": query has shape ",
           format_shape(sets.query_.shape()), " but keys has shape ", format_shape(shape), ", expected (",
           sets.query_.dim(0), ", N, ", sets.query_.dim(1), ")");
-  require(shape[1] > 0, sets.name_, ": keys has shape ", format_shape(shape), ", but every set needs at least one key");
+  require(shape[1] > 0, sets.name_, ": keys has shape ", format_shape(shape),
+          ", but every set needs at least one key");
   sets.count_ = shape[0];
   sets.dim_ = shape[2];
   sets.keys_per_set_ = sets.max_keys_ = shape[1];
@@ -140,7 +144,8 @@ void Sets::check_finite() const {
 
 Index Sets::keys_of(Index set) const {
   if (offsets_.empty()) return keys_per_set_;
-  return static_cast<Index>(offsets_[static_cast<std::size_t>(set) + 1] - offsets_[static_cast<std::size_t>(set)]);
+  return static_cast<Index>(offsets_[static_cast<std::size_t>(set) + 1] -
+                            offsets_[static_cast<std::size_t>(set)]);
 }
 
 Index Sets::key_position(Index set, Index key) const {

@@ -31,7 +31,8 @@ double dot(const double* a, const double* b, Index dim) {
   return sum;
 }
 
-// E[T^p] for one coordinate T of a uniform unit vector in R^d: 1 * 3 ... (p-1) / (d (d+2) ... (d+p-2)), 0 for odd p.
+// E[T^p] for one coordinate T of a uniform unit vector in R^d: 1 * 3 ... (p-1) / (d (d+2) ... (d+p-2)), 0 for
+// odd p.
 double moment(int p, Index dim) {
   if (p % 2 == 1) return 0;
   double value = 1;
@@ -62,7 +63,8 @@ Vector task_matrix(TaskMatrix matrix, std::uint64_t seed, Index dim) {
   if (matrix == TaskMatrix::random) return random_orthogonal(seed, dim);
   Vector s(static_cast<std::size_t>(dim * dim), 0.0);
   const Index by = matrix == TaskMatrix::shift ? 1 : 0;
-  for (Index j = 0; j < dim; ++j) s[static_cast<std::size_t>((j + by) % dim * dim + j)] = 1;  // (S x)_{j+1} = x_j
+  for (Index j = 0; j < dim; ++j)
+    s[static_cast<std::size_t>((j + by) % dim * dim + j)] = 1;  // (S x)_{j+1} = x_j
   return s;
 }
 
@@ -70,7 +72,8 @@ Vector task_matrix(TaskMatrix matrix, std::uint64_t seed, Index dim) {
 Vector rotate_query(const Vector& s, const double* query, Index dim) {
   Vector out(static_cast<std::size_t>(dim), 0.0);
   for (Index i = 0; i < dim; ++i)
-    for (Index j = 0; j < dim; ++j) out[static_cast<std::size_t>(j)] += s[static_cast<std::size_t>(i * dim + j)] * query[i];
+    for (Index j = 0; j < dim; ++j)
+      out[static_cast<std::size_t>(j)] += s[static_cast<std::size_t>(i * dim + j)] * query[i];
   return out;
 }
 
@@ -94,17 +97,22 @@ class Target {
   double operator()(const double* query, const double* keys, Index count) const {
     const double g = options_.weight;
     switch (options_.task) {
-      case Task::query_power: return std::pow(dot(beta_.data(), query, options_.dim), options_.degree);
+      case Task::query_power:
+        return std::pow(dot(beta_.data(), query, options_.dim), options_.degree);
       case Task::mixture:
-        return (1 - g) * correlation(identity_, query, keys, count) + g * correlation(shift_, query, keys, count);
-      case Task::correlation: return correlation(matrix_, query, keys, count);
+        return (1 - g) * correlation(identity_, query, keys, count) +
+               g * correlation(shift_, query, keys, count);
+      case Task::correlation:
+        return correlation(matrix_, query, keys, count);
       case Task::power_mean:
         return mean(keys, count, [&](const double*, double b) { return std::pow(b, options_.degree); });
-      case Task::native: break;
+      case Task::native:
+        break;
     }
     const Vector rotated = rotate_query(matrix_, query, options_.dim);
-    return mean(keys, count,
-                [&](const double* key, double b) { return relu_mean(dot(rotated.data(), key, options_.dim)) * b; });
+    return mean(keys, count, [&](const double* key, double b) {
+      return relu_mean(dot(rotated.data(), key, options_.dim)) * b;
+    });
   }
 
  private:
@@ -123,8 +131,9 @@ class Target {
     const Index dim = options_.dim;
     const int p = options_.degree;
     const Vector rotated = rotate_query(s, query, dim);
-    const double value = mean(
-        keys, count, [&](const double* key, double b) { return std::pow(dot(rotated.data(), key, dim), p) * b; });
+    const double value = mean(keys, count, [&](const double* key, double b) {
+      return std::pow(dot(rotated.data(), key, dim), p) * b;
+    });
     if (!options_.pure) return value;
     // <x_0, S beta> = <S^T x_0, beta>.
     const double query_share = moment(p + 1, dim) * dot(rotated.data(), beta_.data(), dim);
@@ -149,8 +158,10 @@ std::vector<std::int64_t> draw_offsets(const TaskOptions& options) {
 
 void store(Array& to, Index at, const double* from, Index size) {
   for (Index j = 0; j < size; ++j) {
-    if (to.dtype() == DType::f32) to.data<float>()[at + j] = static_cast<float>(from[j]);
-    else to.data<double>()[at + j] = from[j];
+    if (to.dtype() == DType::f32)
+      to.data<float>()[at + j] = static_cast<float>(from[j]);
+    else
+      to.data<double>()[at + j] = from[j];
   }
 }
 
@@ -172,7 +183,8 @@ void TaskOptions::validate() const {
   require(min_keys >= 1 && max_keys >= min_keys, "keys: ", min_keys, ":", max_keys,
           " given, expected N or A:B with 1 <= A <= B");
   require(degree >= 0 && degree <= 64, "degree: ", degree, " given, expected 0 to 64");
-  require(noise >= 0 && std::isfinite(noise), "noise: ", noise, " given, expected a standard deviation, 0 or more");
+  require(noise >= 0 && std::isfinite(noise), "noise: ", noise,
+          " given, expected a standard deviation, 0 or more");
   require(std::isfinite(weight), "weight: ", weight, " given, expected a finite number");
   const bool correlates = task == Task::correlation || task == Task::mixture;
   require(!pure || correlates, "pure: only correlation and mixture have a pure form, not ", name(task));
@@ -186,8 +198,9 @@ LabelledSets generate(const TaskOptions& options, const Execution& execution) {
   const Index dim = options.dim, n = options.count;
   const double worst_tokens = static_cast<double>(n) * (1.0 + static_cast<double>(options.max_keys));
   const double item = options.precision == Precision::f32 ? 4 : 8;
-  MemoryBudget(execution).require(worst_tokens * static_cast<double>(dim) * item + 16.0 * static_cast<double>(n),
-                                  join("generating ", n, " sets"));
+  MemoryBudget(execution).require(
+      worst_tokens * static_cast<double>(dim) * item + 16.0 * static_cast<double>(n),
+      join("generating ", n, " sets"));
   const std::vector<std::int64_t> offsets = ragged ? draw_offsets(options) : std::vector<std::int64_t>{};
   const Index total = ragged ? offsets.back() : n * options.min_keys;
   const DType type = options.precision == Precision::f32 ? DType::f32 : DType::f64;
@@ -209,7 +222,8 @@ LabelledSets generate(const TaskOptions& options, const Execution& execution) {
       store(keys, first * dim, tokens.data() + dim, count * dim);
       double& value = y[static_cast<std::size_t>(i)];
       value = target(tokens.data(), tokens.data() + dim, count);
-      if (options.noise > 0) value += options.noise * Stream(options.seed, "noise", static_cast<std::uint64_t>(i)).normal();
+      if (options.noise > 0)
+        value += options.noise * Stream(options.seed, "noise", static_cast<std::uint64_t>(i)).normal();
     }
   });
   execution.check_cancelled();

@@ -13,12 +13,13 @@
 namespace headlens {
 namespace {
 
-constexpr Index kTileSets = 60;  // a multiple of kGroup; a tile of tokens and one block of heads stay in cache
+constexpr Index kTileSets =
+    60;  // a multiple of kGroup; a tile of tokens and one block of heads stay in cache
 
 [[noreturn]] void throw_overflow(const Sets& sets, Score score) {
-  throw Error(ErrorCode::misuse,
-              join(sets.name(), ": the features overflow: scale the tokens down",
-                   score == Score::exp ? ", lower --weight-scale, or use the softmax score" : " (standardise them)"));
+  throw Error(ErrorCode::misuse, join(sets.name(), ": the features overflow: scale the tokens down",
+                                      score == Score::exp ? ", lower --weight-scale, or use the softmax score"
+                                                          : " (standardise them)"));
 }
 
 template <class T>
@@ -51,8 +52,8 @@ class AttentionMap final : public FeatureMap<T> {
     return (head / kLanes * (dim_ + 1) + j) * kLanes + head % kLanes;
   }
 
-  void compute(const Sets& sets, Index begin, Index end, Index block_begin, Index block_end, MatrixView<T> out,
-               int threads) const override {
+  void compute(const Sets& sets, Index begin, Index end, Index block_begin, Index block_end,
+               MatrixView<T> out, int threads) const override {
     const std::vector<double> table = position_table(positions_, sets.max_keys() + 1, dim_);
     const Index tiles = (end - begin + kTileSets - 1) / kTileSets;
     std::atomic<bool> finite{true};

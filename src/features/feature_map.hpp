@@ -1,5 +1,6 @@
-// The features of a model: a map from sets to rows of Phi, computed in blocks and never held whole unless the caller
-// does. Columns are ordered for speed, not as in the model file; column_of() and head_of_column() translate.
+// The features of a model: a map from sets to rows of Phi, computed in blocks and never held whole unless the
+// caller does. Columns are ordered for speed, not as in the model file; column_of() and head_of_column()
+// translate.
 #pragma once
 
 #include <memory>
@@ -17,19 +18,19 @@ template <class T>
 class FeatureMap {
  public:
   // `heads` as in the model file. `keys` is N, used by mlp only.
-  static std::unique_ptr<FeatureMap> make(const FeatureOptions& options, Index dim, Index keys, const Array& heads,
-                                          SimdLevel level = simd_level());
+  static std::unique_ptr<FeatureMap> make(const FeatureOptions& options, Index dim, Index keys,
+                                          const Array& heads, SimdLevel level = simd_level());
   virtual ~FeatureMap() = default;
 
   Index columns() const { return blocks() * block_columns(); }  // padded with columns of zeros
   virtual Index blocks() const = 0;                             // the unit in which columns are computed
   virtual Index block_columns() const = 0;
   virtual Index heads() const = 0;
-  virtual Index width() const = 0;                              // columns of a head: D, or 1 for mlp
+  virtual Index width() const = 0;  // columns of a head: D, or 1 for mlp
   virtual Index column_of(Index head, Index coordinate) const = 0;
 
-  // Features of the sets [begin, end), column blocks [block_begin, block_end), into `out`. Throws Error if a feature
-  // overflows, naming the sets. Rows do not depend on the range they are computed in.
+  // Features of the sets [begin, end), column blocks [block_begin, block_end), into `out`. Throws Error if a
+  // feature overflows, naming the sets. Rows do not depend on the range they are computed in.
   virtual void compute(const Sets& sets, Index begin, Index end, Index block_begin, Index block_end,
                        MatrixView<T> out, int threads) const = 0;
 

@@ -42,12 +42,15 @@ Array draw_heads(const FeatureOptions& options, Index dim, Index keys, int threa
   const bool mlp = options.kind == ModelKind::mlp;
   const Index rows = mlp ? 1 : extended, cols = mlp ? (keys + 1) * extended : extended;
   const DType type = options.precision == Precision::f32 ? DType::f32 : DType::f64;
-  Array heads(type, mlp ? std::vector<Index>{options.heads, cols} : std::vector<Index>{options.heads, rows, cols});
+  Array heads(type,
+              mlp ? std::vector<Index>{options.heads, cols} : std::vector<Index>{options.heads, rows, cols});
   constexpr Index kBlock = 64;
   parallel_for(threads, (options.heads + kBlock - 1) / kBlock, [&](Index block, int) {
     for (Index m = block * kBlock; m < std::min(options.heads, (block + 1) * kBlock); ++m) {
-      if (type == DType::f32) draw_head(options, m, rows, cols, heads.data<float>() + m * rows * cols);
-      else draw_head(options, m, rows, cols, heads.data<double>() + m * rows * cols);
+      if (type == DType::f32)
+        draw_head(options, m, rows, cols, heads.data<float>() + m * rows * cols);
+      else
+        draw_head(options, m, rows, cols, heads.data<double>() + m * rows * cols);
     }
   });
   return heads;

@@ -1,5 +1,5 @@
-// Random heads and neurons. Head m comes from its own stream, so the first heads of a larger model are the heads of a
-// smaller one with the same seed.
+// Random heads and neurons. Head m comes from its own stream, so the first heads of a larger model are the
+// heads of a smaller one with the same seed.
 #pragma once
 
 #include "headlens/model.hpp"
@@ -13,6 +13,7 @@ FeatureOptions with_default_scales(FeatureOptions options, Index keys);
 // float32 models hold the float64 draws, rounded.
 Array draw_heads(const FeatureOptions& options, Index dim, Index keys, int threads);
 
-double head_items(const FeatureOptions& options, Index dim, Index keys);  // as a double: may overflow an Index
+double head_items(const FeatureOptions& options, Index dim,
+                  Index keys);  // as a double: may overflow an Index
 
 }  // namespace headlens

@@ -13,7 +13,8 @@ namespace headlens {
 namespace {
 
 constexpr Index kNeurons = 256;  // neurons to a block
-constexpr Index kTileSets = 64;  // fixed, so that each GEMM call and hence each bit is the same for every range
+constexpr Index kTileSets =
+    64;  // fixed, so that each GEMM call and hence each bit is the same for every range
 
 template <class T>
 class MlpMap final : public FeatureMap<T> {
@@ -32,10 +33,10 @@ class MlpMap final : public FeatureMap<T> {
   Index width() const override { return 1; }
   Index column_of(Index head, Index) const override { return head; }
 
-  void compute(const Sets& sets, Index begin, Index end, Index block_begin, Index block_end, MatrixView<T> out,
-               int threads) const override {
-    require(sets.equal_sizes() && sets.keys_of(0) == keys_, sets.name(), ": mlp needs sets of exactly ", keys_,
-            " keys each, found ", sets.equal_sizes() ? "" : "up to ", sets.max_keys());
+  void compute(const Sets& sets, Index begin, Index end, Index block_begin, Index block_end,
+               MatrixView<T> out, int threads) const override {
+    require(sets.equal_sizes() && sets.keys_of(0) == keys_, sets.name(), ": mlp needs sets of exactly ",
+            keys_, " keys each, found ", sets.equal_sizes() ? "" : "up to ", sets.max_keys());
     const std::vector<double> table = position_table(positions_, sets.max_keys() + 1, dim_);
     const Index tiles = (end - begin + kTileSets - 1) / kTileSets;
     std::atomic<bool> finite{true};

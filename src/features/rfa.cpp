@@ -6,12 +6,13 @@
 
 namespace headlens {
 
-#define HEADLENS_DECLARE(isa)                                                                       \
-  namespace isa {                                                                                   \
-  template <class T>                                                                                \
-  bool rfa(const PackedSets<T>&, HeadBlock<T>, Score, T*, T*, Index);                               \
-  extern template bool rfa<float>(const PackedSets<float>&, HeadBlock<float>, Score, float*, float*, Index);      \
-  extern template bool rfa<double>(const PackedSets<double>&, HeadBlock<double>, Score, double*, double*, Index); \
+#define HEADLENS_DECLARE(isa)                                                                                \
+  namespace isa {                                                                                            \
+  template <class T>                                                                                         \
+  bool rfa(const PackedSets<T>&, HeadBlock<T>, Score, T*, T*, Index);                                        \
+  extern template bool rfa<float>(const PackedSets<float>&, HeadBlock<float>, Score, float*, float*, Index); \
+  extern template bool rfa<double>(const PackedSets<double>&, HeadBlock<double>, Score, double*, double*,    \
+                                   Index);                                                                   \
   }
 HEADLENS_DECLARE(portable)
 #if defined(__x86_64__)

@@ -1,6 +1,7 @@
-// The body of the feature map, compiled once per instruction set. The including file defines HEADLENS_ISA (the
-// namespace, so that the linker never mixes instruction sets), HEADLENS_VECTOR_BYTES and HEADLENS_ROWS (accumulator
-// rows that fit its registers). Vectors are GCC/Clang vector extensions: the flags of the file choose the instructions.
+// The body of the feature map, compiled once per instruction set. The including file defines HEADLENS_ISA
+// (the namespace, so that the linker never mixes instruction sets), HEADLENS_VECTOR_BYTES and HEADLENS_ROWS
+// (accumulator rows that fit its registers). Vectors are GCC/Clang vector extensions: the flags of the file
+// choose the instructions.
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -72,16 +73,17 @@ inline void multiply_rows(const T* start, const T* lanes, Index steps, const T* 
 
 // All rows, kRows at a time; the rest with the one instance that fits. finish(row, v, acc).
 template <class T, int Rows = kRows<T>, class Finish>
-inline void multiply(Index rows, const T* start, const T* lanes, Index steps, const T* scalars, Index row_stride,
-                     Index step_stride, Finish&& finish) {
+inline void multiply(Index rows, const T* start, const T* lanes, Index steps, const T* scalars,
+                     Index row_stride, Index step_stride, Finish&& finish) {
   Index row = 0;
   for (; row + Rows <= rows; row += Rows)
     multiply_rows<T, Rows>(start, lanes, steps, scalars + row * row_stride, row_stride, step_stride,
                            [&](int r, int v, Vector<T> acc) { finish(row + r, v, acc); });
   if constexpr (Rows > 1) {
     if (row < rows)
-      multiply<T, (Rows + 1) / 2>(rows - row, start, lanes, steps, scalars + row * row_stride, row_stride, step_stride,
-                            [&](Index r, int v, Vector<T> acc) { finish(row + r, v, acc); });
+      multiply<T, (Rows + 1) / 2>(rows - row, start, lanes, steps, scalars + row * row_stride, row_stride,
+                                  step_stride,
+                                  [&](Index r, int v, Vector<T> acc) { finish(row + r, v, acc); });
   }
 }
 
@@ -93,8 +95,8 @@ inline Vector<double> power_of_two(Vector<double> shifted) {
   return (Vector<double>)(((Lanes<double>::Integers)shifted - 0x4338000000000000LL + 1023) << 52);
 }
 
-// exp to a few ulp: x = n ln 2 + r with |r| <= ln(2)/2, Taylor series of exp(r) to below one ulp, scaled by 2^n.
-// Results under the smallest normal number are flushed to zero, over the largest become infinite.
+// exp to a few ulp: x = n ln 2 + r with |r| <= ln(2)/2, Taylor series of exp(r) to below one ulp, scaled by
+// 2^n. Results under the smallest normal number are flushed to zero, over the largest become infinite.
 template <class T>
 inline Vector<T> exponential(Vector<T> x) {
   constexpr bool single = sizeof(T) == 4;
@@ -115,7 +117,8 @@ inline Vector<T> exponential(Vector<T> x) {
   return x < lows ? zero : (x > highs ? infinite : value);
 }
 
-// Turns scores (keys, kLanes) into weights; returns what the mixed keys are multiplied by, per lane, in `scale`.
+// Turns scores (keys, kLanes) into weights; returns what the mixed keys are multiplied by, per lane, in
+// `scale`.
 template <class T>
 inline void weigh(Score score, Index keys, T* scores, T* scale) {
   const T uniform = T(1) / static_cast<T>(keys);
@@ -151,7 +154,8 @@ inline void clear_unused(T* out, Index extended, Index used) {
 
 // Steps 2 and 3 for one set: its projected query (D, kLanes) against its keys.
 template <class T>
-inline Vector<T> attend(const T* projected, const T* keys, Index count, Index dim, Score score, T* scores, T* out) {
+inline Vector<T> attend(const T* projected, const T* keys, Index count, Index dim, Score score, T* scores,
+                        T* out) {
   constexpr Index step = kVectors<T> * kWidth<T>;
   const Vector<T> zero{};
   for (Index lane = 0; lane < kLanes; lane += step)
@@ -183,8 +187,8 @@ inline Vector<T> attend(const T* projected, const T* keys, Index count, Index di
 template <class T>
 bool rfa(const PackedSets<T>& sets, HeadBlock<T> heads, Score score, T* scratch, T* out, Index stride) {
   const Index dim = sets.dim, extended = dim + 1;
-  T* projected = scratch;                                // (kGroup, D, kLanes)
-  T* scores = scratch + kGroup * extended * kLanes;      // (keys, kLanes)
+  T* projected = scratch;                            // (kGroup, D, kLanes)
+  T* scores = scratch + kGroup * extended * kLanes;  // (keys, kLanes)
   Vector<T> poison{};
   for (Index first = 0; first < sets.count; first += kGroup) {
     const Index group = std::min(kGroup, sets.count - first);
@@ -192,9 +196,9 @@ bool rfa(const PackedSets<T>& sets, HeadBlock<T> heads, Score score, T* scratch,
       for (Index lane = 0; lane < kLanes; lane += kVectors<T> * kWidth<T>) {
         const T* w = heads.weights + j * extended * kLanes + lane;  // the last row meets the trailing 1
         multiply<T, kQueryRows<T>>(group, w + dim * kLanes, w, dim, sets.queries + first * dim, dim, 1,
-                       [&](Index s, int v, Vector<T> a) {
-                         store(projected + (s * extended + j) * kLanes + lane + v * kWidth<T>, a);
-                       });
+                                   [&](Index s, int v, Vector<T> a) {
+                                     store(projected + (s * extended + j) * kLanes + lane + v * kWidth<T>, a);
+                                   });
       }
     for (Index s = 0; s < group; ++s) {
       const Index begin = sets.key_begin[first + s];

@@ -18,7 +18,8 @@ class SetTile {
   // The sets [begin, end) of `sets`; `table` from position_table.
   void pack(const Sets& sets, Index begin, Index end, const std::vector<double>& table);
   PackedSets<T> view() const {
-    return {static_cast<Index>(key_begin_.size()) - 1, dim_, queries_.data(), keys_.data(), key_begin_.data()};
+    return {static_cast<Index>(key_begin_.size()) - 1, dim_, queries_.data(), keys_.data(),
+            key_begin_.data()};
   }
 
  private:

@@ -14,6 +14,11 @@
 namespace headlens {
 namespace {
 
+// The squared loss is reported as a mean over outputs too, as everywhere else.
+double mean_loss(const Problem& problem, double loss) {
+  return problem.options.loss == Loss::squared ? loss / static_cast<double>(problem.outputs) : loss;
+}
+
 LossFunction loss_of(const Problem& problem) {
   if (problem.classes.empty())
     return LossFunction::regression(problem.options.loss, problem.targets, problem.options.huber_delta);
@@ -48,7 +53,7 @@ std::vector<RidgeTrial> trial_grid(double mean_diagonal) {
   return trials;
 }
 
-double cross_validate(const Problem& problem, const LossFunction& loss, const LinearOperator& kernel,
+double cross_validate(const Problem& problem, const LossFunction& loss, const BlockOperator& kernel,
                       double mean_diagonal, FitReport& report, const Execution& execution) {
   const int folds = static_cast<int>(std::min<Index>(5, problem.count()));
   report.trials = trial_grid(mean_diagonal);
@@ -81,7 +86,7 @@ void solve_penalised(DesignMatrix<T>& design, const Problem& problem, const Plan
   FitReport& report = solution.report;
   const LossFunction loss = loss_of(problem);
   const Matrix<double> gram = plan.solver == Solver::dual ? dual_gram(design) : Matrix<double>();
-  const LinearOperator kernel = [&](MatrixView<const double> in, MatrixView<double> out) {
+  const BlockOperator kernel = [&](MatrixView<const double> in, MatrixView<double> out) {
     if (gram.rows() > 0) return multiply_symmetric(Triangle::lower, gram, in, out, design.threads());
     assign(design.outer_product(in, "solve"), out);
   };
@@ -90,13 +95,13 @@ void solve_penalised(DesignMatrix<T>& design, const Problem& problem, const Plan
     const double scale =
         gram.rows() > 0 ? trace(gram) / static_cast<double>(problem.count()) : design.mean_square_row();
     report.ridge = cross_validate(problem, loss, kernel, scale, report, execution);
-    report.ridge_rule = "5-fold";
+    report.ridge_rule = problem.count() < 5 ? "leave-one-out folds" : "5-fold";
   }
   NewtonSolution found = minimise_newton(
       loss, kernel, {.ridge = report.ridge, .intercept = problem.options.intercept}, execution);
-  report.method = "Newton with conjugate gradients";
+  report.method = problem.options.loss == Loss::hinge ? "interior point" : "Newton with conjugate gradients";
   report.status = found.status;
-  report.train_loss = found.loss;
+  report.train_loss = mean_loss(problem, found.loss);
   report.residual = found.gap;
   report.iterations += found.iterations;
   solution.offset = std::move(found.point.intercept);
@@ -104,8 +109,8 @@ void solve_penalised(DesignMatrix<T>& design, const Problem& problem, const Plan
 }
 
 template <class T>
-void solve_over_ball(DesignMatrix<T>& design, const FeatureMap<T>& map, const Problem& problem, Solution& solution,
-                     const Execution& execution) {
+void solve_over_ball(DesignMatrix<T>& design, const FeatureMap<T>& map, const Problem& problem,
+                     Solution& solution, const Execution& execution) {
   FitReport& report = solution.report;
   const GroupedDesign grouped{
       [&](MatrixView<const double> in, MatrixView<double> out) { assign(design.forward(in, "solve"), out); },
@@ -113,11 +118,12 @@ void solve_over_ball(DesignMatrix<T>& design, const FeatureMap<T>& map, const Pr
       map.head_of_column()};
   NormBallSolution found = minimise_over_ball(
       loss_of(problem), grouped,
-      {.ball = *problem.options.norm_ball, .ridge = report.ridge, .intercept = problem.options.intercept}, execution);
+      {.ball = *problem.options.norm_ball, .ridge = report.ridge, .intercept = problem.options.intercept},
+      execution);
   report.ridge_rule = problem.options.ridge ? "given" : "none: the norm ball takes its place";
   report.method = "accelerated projected gradients";
   report.status = found.status;
-  report.train_loss = found.loss;
+  report.train_loss = mean_loss(problem, found.loss);
   report.residual = found.gap;
   report.iterations = found.iterations;
   solution.offset = std::move(found.intercept);
@@ -132,8 +138,11 @@ Solution solve_convex(DesignMatrix<T>& design, const FeatureMap<T>& map, const P
   Solution solution;
   solution.report.solver = plan.solver;
   solution.report.ridge = problem.options.ridge.value_or(0);
-  if (problem.options.norm_ball) solve_over_ball(design, map, problem, solution, execution);
-  else solve_penalised(design, problem, plan, solution, execution);
+  if (plan.solver != Solver::dual) design.mean_square_row();  // refuses features whose squares overflow
+  if (problem.options.norm_ball)
+    solve_over_ball(design, map, problem, solution, execution);
+  else
+    solve_penalised(design, problem, plan, solution, execution);
   return solution;
 }
 

@@ -1,9 +1,11 @@
 #include "fit/design_matrix.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/parallel.hpp"
 #include "fit/block_products.hpp"
+#include "headlens/error.hpp"
 #include "linalg/tiles.hpp"
 
 namespace headlens {
@@ -165,7 +167,13 @@ double DesignMatrix<T>::mean_square_row() {
       for (Index j = 0; j < block.cols; ++j)
         sum += static_cast<double>(block(i, j)) * static_cast<double>(block(i, j));
   });
+  require_finite_squares(sum, sets_);
   return sum / static_cast<double>(rows());
+}
+
+void require_finite_squares(double sum, const Sets& sets) {
+  require(std::isfinite(sum), sets.name(),
+          ": the squares of the features overflow: scale the tokens down (standardise them)");
 }
 
 double design_buffer_bytes(Index rows, Index columns, Index block_columns, Index block_sets,

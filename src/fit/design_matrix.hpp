@@ -27,6 +27,7 @@ class DesignMatrix {
 
   Index rows() const { return sets_.count(); }
   Index columns() const { return map_.columns(); }
+  const Sets& sets() const { return sets_; }
   const std::vector<double>& means();  // zeros without centring
 
   // Keeps the whole matrix from now on; the caller has seen to it that it fits.
@@ -46,7 +47,7 @@ class DesignMatrix {
   Matrix<double> inner_product(MatrixView<const double> v, std::string_view phase,
                                const std::vector<double>& w = {});
 
-  double mean_square_row();  // trace(Phi Phi^T) / n
+  double mean_square_row();  // trace(Phi Phi^T) / n; Error if it overflows
 
   int threads() const { return threads_; }
 
@@ -62,6 +63,9 @@ class DesignMatrix {
   std::vector<double> means_;
   Matrix<T> cached_;
 };
+
+// Features may be finite and their squares not: Error unless `sum`, a sum of squares, is finite.
+void require_finite_squares(double sum, const Sets& sets);
 
 // What the working buffers of a DesignMatrix take, beside the cache.
 double design_buffer_bytes(Index rows, Index columns, Index block_columns, Index block_sets,

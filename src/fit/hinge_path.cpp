@@ -19,7 +19,7 @@ struct SlackStep {
 
 class HingePath {
  public:
-  HingePath(const LossFunction& loss, const LinearOperator& kernel, const NewtonOptions& options,
+  HingePath(const LossFunction& loss, const BlockOperator& kernel, const NewtonOptions& options,
             const Execution& execution)
       : loss_(loss.smoothed(0)),
         kernel_(kernel, loss.rows(), loss.outputs(), execution),
@@ -288,7 +288,7 @@ NewtonSolution HingePath::finish(FitStatus status) const {
 
 }  // namespace
 
-NewtonSolution minimise_hinge(const LossFunction& loss, const LinearOperator& kernel,
+NewtonSolution minimise_hinge(const LossFunction& loss, const BlockOperator& kernel,
                               const NewtonOptions& options, const Execution& execution) {
   options.validate();
   return HingePath(loss, kernel, options, execution).follow();

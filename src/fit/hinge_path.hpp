@@ -17,7 +17,7 @@
 
 namespace headlens {
 
-[[nodiscard]] NewtonSolution minimise_hinge(const LossFunction& loss, const LinearOperator& kernel,
+[[nodiscard]] NewtonSolution minimise_hinge(const LossFunction& loss, const BlockOperator& kernel,
                                             const NewtonOptions& options, const Execution& execution);
 
 }  // namespace headlens

@@ -167,8 +167,9 @@ bool improve(Coupled& problem, std::vector<double>& b) {
   const double slope = std::inner_product(step.begin(), step.end(), gradient.begin(), 0.0);
   // Near the optimum the value no longer resolves a step, so only the full one is worth a try; the gradient
   // does.
-  const double shortest = slope > 1e-15 * std::abs(value) ? 1e-10 : 0.5;
-  for (double t = 1; t > shortest; t /= 2) {
+  const int halvings = slope > 1e-15 * std::abs(value) ? 33 : 0;
+  for (int k = 0; k <= halvings; ++k) {
+    const double t = std::ldexp(1.0, -k);
     std::vector<double> trial = b;
     for (std::size_t c = 0; c < b.size(); ++c) trial[c] -= t * step[c];
     problem.evaluate(trial);

@@ -15,7 +15,7 @@ namespace {
 
 class NewtonSolver {
  public:
-  NewtonSolver(const LossFunction& loss, const LinearOperator& kernel, const NewtonOptions& options,
+  NewtonSolver(const LossFunction& loss, const BlockOperator& kernel, const NewtonOptions& options,
                const Execution& execution)
       : loss_(loss),
         kernel_(kernel, loss.rows(), loss.outputs(), execution),
@@ -239,7 +239,7 @@ void NewtonOptions::validate() const {
           max_inner_iterations, " inner ones");
 }
 
-NewtonSolution minimise_newton(const LossFunction& loss, const LinearOperator& kernel,
+NewtonSolution minimise_newton(const LossFunction& loss, const BlockOperator& kernel,
                                const NewtonOptions& options, const Execution& execution,
                                const DualPoint* start) {
   options.validate();

@@ -7,18 +7,16 @@
 // eliminated. One application of K a CG iteration; the line search needs none, since K dA is known.
 //
 // Certificate. b is minimised exactly, and P is 2 ridge strongly convex in V, so P - min P <= <g, K g> / (4
-// ridge). The hinge is solved as hinge_gamma with gamma falling from 1; L' is then an epsilon-subgradient of
-// the hinge, and the bound for the hinge itself is <g, K g> / (4 ridge) + epsilon
-// (LossFunction::smoothing_slack).
+// ridge). The hinge goes another way, an interior-point path with an exact duality gap (hinge_path.hpp).
 #pragma once
 
 #include <optional>
 #include <vector>
 
-#include "fit/linear_operator.hpp"
 #include "fit/loss.hpp"
 #include "headlens/execution.hpp"
 #include "headlens/fit.hpp"
+#include "linalg/block_operator.hpp"
 
 namespace headlens {
 
@@ -52,7 +50,7 @@ struct NewtonSolution {
 };
 
 // `start` may come from another ridge or fold; the hinge does not use it.
-[[nodiscard]] NewtonSolution minimise_newton(const LossFunction& loss, const LinearOperator& kernel,
+[[nodiscard]] NewtonSolution minimise_newton(const LossFunction& loss, const BlockOperator& kernel,
                                              const NewtonOptions& options, const Execution& execution,
                                              const DualPoint* start = nullptr);
 

@@ -7,8 +7,8 @@
 #include <numeric>
 #include <vector>
 
-#include "fit/linear_operator.hpp"
 #include "headlens/execution.hpp"
+#include "linalg/block_operator.hpp"
 
 namespace headlens {
 
@@ -25,13 +25,13 @@ std::vector<double> column_sums(const Block& a, std::size_t columns);
 // Applies K to blocks, counts, and asks whether to go on.
 class CountedKernel {
  public:
-  CountedKernel(const LinearOperator& kernel, Index rows, Index columns, const Execution& execution)
+  CountedKernel(const BlockOperator& kernel, Index rows, Index columns, const Execution& execution)
       : kernel_(kernel), rows_(rows), columns_(columns), execution_(execution) {}
   Block operator()(const Block& in);
   int applications() const { return applications_; }
 
  private:
-  const LinearOperator& kernel_;
+  const BlockOperator& kernel_;
   Index rows_, columns_;
   const Execution& execution_;
   int applications_ = 0;

@@ -15,16 +15,16 @@
 
 #include <vector>
 
-#include "fit/linear_operator.hpp"
 #include "fit/loss.hpp"
 #include "headlens/execution.hpp"
 #include "headlens/fit.hpp"
+#include "linalg/block_operator.hpp"
 
 namespace headlens {
 
 struct GroupedDesign {
-  LinearOperator forward;           // Phi V, n x q
-  LinearOperator adjoint;           // Phi^T R, p x q
+  BlockOperator forward;            // Phi V, n x q
+  BlockOperator adjoint;            // Phi^T R, p x q
   std::vector<Index> group_of_row;  // p entries; rows in group -1 are padding and stay 0
 };
 

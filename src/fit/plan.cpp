@@ -55,7 +55,8 @@ double direct_bytes(const Problem& problem, const Shape& shape, Solver solver, i
   if (problem.options.ridge && *problem.options.ridge > 0) return gram;
   if (problem.options.ridge) return 4 * gram;  // eigenvectors and LAPACK's workspace
   const double rows = threads * 2.0 * kRowTile * side * kDouble;
-  return (solver == Solver::dual ? 2 : 1) * gram + rows + 40 * side * 64 * kDouble;
+  const double penalties = 44;  // at most: 22 decades
+  return (solver == Solver::dual ? 2 : 1) * gram + rows + penalties * side * (3 * 32 + 2 * shape.q) * kDouble;
 }
 
 Plan plan_iterative(const Shape& shape, const MemoryBudget& budget) {

@@ -35,6 +35,12 @@ Matrix<double> packed_values(const Model& model, const FeatureMap<T>& map) {
   return values;
 }
 
+void require_finite(MatrixView<const double> scores, const Sets& sets) {
+  for (Index i = 0; i < scores.rows; ++i)
+    for (Index c = 0; c < scores.cols; ++c)
+      require(std::isfinite(scores(i, c)), sets.name(), ": the predictions overflow: scale the tokens down");
+}
+
 template <class T>
 Array scores_of(const Model& model, const Sets& sets, const Execution& execution) {
   const int threads = thread_count(execution);
@@ -55,6 +61,7 @@ Array scores_of(const Model& model, const Sets& sets, const Execution& execution
     for (Index i = 0; i < count; ++i)
       for (Index c = 0; c < q; ++c) to(i, c) = model.intercept.at(c);
     add_product<T>(block, values, to, threads);
+    require_finite(to, sets);
   }
   return out;
 }
@@ -104,7 +111,11 @@ Array predict(const Model& model, const Sets& sets, const Execution& execution) 
     }
     Array out(DType::f32, shape);
     std::transform(scores.data<double>(), scores.data<double>() + scores.size(), out.data<float>(),
-                   [](double s) { return static_cast<float>(s); });
+                   [&](double s) {
+                     require(std::isfinite(static_cast<float>(s)), sets.name(),
+                             ": the predictions overflow float32: scale the tokens down");
+                     return static_cast<float>(s);
+                   });
     return out;
   }
   Array labels(DType::i64, shape);
@@ -134,13 +145,15 @@ Evaluation evaluate(const Model& model, const LabelledSets& data, const Executio
   for (Index c = 0; c < q; ++c) {
     const double first = y.values[static_cast<std::size_t>(c)];
     double mean = 0;  // of y - first, so that a constant column has variance exactly 0
-    for (Index i = 0; i < n; ++i) mean += (y.values[static_cast<std::size_t>(i * q + c)] - first) / static_cast<double>(n);
+    for (Index i = 0; i < n; ++i)
+      mean += (y.values[static_cast<std::size_t>(i * q + c)] - first) / static_cast<double>(n);
     for (Index i = 0; i < n; ++i) {
       const double target = y.values[static_cast<std::size_t>(i * q + c)];
       squares += std::pow(scores.data<double>()[i * q + c] - target, 2);
       variance += std::pow(target - first - mean, 2);
     }
   }
+  require(std::isfinite(squares), data.sets.name(), ": the squared errors overflow: scale the tokens down");
   result.mse = squares / static_cast<double>(n * q);
   if (variance > 0) result.nmse = squares / variance;
   return result;

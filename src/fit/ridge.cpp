@@ -27,14 +27,14 @@ Coefficients by_cholesky(Matrix<double> gram, double shift, MatrixView<const dou
 }
 
 // sum over eigenvalues above rounding of u u^T rhs / sigma: the minimum-norm solution as ridge -> 0.
-// Eigenvalues below size * eps * largest are rounding, of rows that repeat or of directions no feature has.
-Coefficients by_eigenvectors(Matrix<double> gram, MatrixView<const double> rhs) {
+// Eigenvalues below size * epsilon * largest, epsilon that of the features, are rounding: rows that repeat,
+// or directions that no feature has.
+Coefficients by_eigenvectors(Matrix<double> gram, double epsilon, MatrixView<const double> rhs) {
   Coefficients out{FitStatus::solved, Matrix<double>::zeros(rhs.rows, rhs.cols)};
   const SymmetricEigen eigen = symmetric_eigen(gram);
-  if (!eigen.ok()) return {FitStatus::stalled, std::move(out.values)};
+  if (!eigen.ok()) return {FitStatus::not_positive_definite, {}};
   const Index size = gram.rows();
-  const double cutoff =
-      static_cast<double>(size) * std::numeric_limits<double>::epsilon() * eigen.values.back();
+  const double cutoff = static_cast<double>(size) * epsilon * eigen.values.back();
   Matrix<double> inner(size, rhs.cols);
   gemm(Trans::no, Trans::no, 1.0, eigen.vectors, rhs, 0.0, inner);
   for (Index k = 0; k < size; ++k)
@@ -78,6 +78,13 @@ double norm(MatrixView<const double> a) {
   for (Index i = 0; i < a.rows; ++i)
     for (Index j = 0; j < a.cols; ++j) sum += a(i, j) * a(i, j);
   return std::sqrt(sum);
+}
+
+// Beyond this the normal equations are not solved in any useful sense: the ridge is too small for the
+// precision.
+template <class T>
+constexpr double residual_limit() {
+  return sizeof(T) == 4 ? 1e-2 : 1e-6;
 }
 
 // Fills in the training error and |Phi^T (Phi V - Y) / n + ridge V| / |Phi^T Y / n|.
@@ -128,7 +135,7 @@ void solve_direct(DesignMatrix<T>& design, const Problem& problem, Solver solver
   } else {
     report.ridge_rule = "minimum norm";
     report.method = side + "eigenvectors";
-    found = by_eigenvectors(std::move(system.gram), rhs);
+    found = by_eigenvectors(std::move(system.gram), std::numeric_limits<T>::epsilon(), rhs);
   }
   report.status = found.status;
   if (report.status == FitStatus::not_positive_definite) return;
@@ -148,6 +155,7 @@ Matrix<double> dual_gram(DesignMatrix<T>& design) {
   Matrix<double> gram = Matrix<double>::zeros(design.rows(), design.rows());
   design.for_column_chunks(
       "gram", [&](Index, MatrixView<const T> chunk) { add_outer(chunk, gram, design.threads()); });
+  require_finite_squares(trace(gram), design.sets());
   return gram;
 }
 
@@ -160,6 +168,7 @@ PrimalSystem primal_system(DesignMatrix<T>& design, MatrixView<const double> y) 
       add_inner(block.block(i, 0, std::min(kRowTile, block.rows - i), block.cols), system.gram,
                 design.threads());
   });
+  require_finite_squares(trace(system.gram), design.sets());
   system.rhs = design.adjoint(y, "gram");
   return system;
 }
@@ -182,7 +191,9 @@ Solution solve_ridge(DesignMatrix<T>& design, const Problem& problem, const Plan
     solve_iterative(design, problem, plan, y, solution, execution);
   else
     solve_direct(design, problem, plan.solver, y, solution, execution);
-  if (solution.report.status != FitStatus::not_positive_definite) measure(design, y, solution);
+  if (solution.report.status == FitStatus::not_positive_definite) return solution;
+  measure(design, y, solution);
+  if (solution.report.residual > residual_limit<T>()) solution.report.status = FitStatus::stalled;
   return solution;
 }
 

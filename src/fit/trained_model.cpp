@@ -2,6 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+
+#include "headlens/error.hpp"
+
 namespace headlens {
 namespace {
 
@@ -10,6 +14,13 @@ void put(Array& array, Index at, double value) {
     array.data<float>()[at] = static_cast<float>(value);
   else
     array.data<double>()[at] = value;
+}
+
+// A model of infinities would be no model: the data are out of the range of its numbers.
+void require_finite(const Array& array, const Problem& problem) {
+  for (Index i = 0; i < array.size(); ++i)
+    require(std::isfinite(array.at(i)), problem.sets.name(), ": the fitted values overflow ",
+            name(array.dtype()), ": scale the tokens or y");
 }
 
 // What a reader of the file should know; nothing that differs between two runs of the same fit.
@@ -64,6 +75,8 @@ Model trained_model(const Problem& problem, const FeatureMap<T>& map, Array head
       }
     }
   for (Index c = 0; c < q; ++c) put(model.intercept, c, offset[static_cast<std::size_t>(c)]);
+  require_finite(model.values, problem);
+  require_finite(model.intercept, problem);
   return model;
 }
 

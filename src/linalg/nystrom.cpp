@@ -93,18 +93,19 @@ NystromResult decompose(MatrixView<const double> root, double nu, int threads) {
   multiply(Trans::no, Trans::yes, 1.0, root, scaled.view().block(0, 0, kept, root.cols), 0.0, vectors,
            threads);
   if (!orthonormalise_columns(vectors, threads).ok()) return {NystromStatus::not_finite, {}};
-  return {NystromStatus::ok, NystromPreconditioner(std::move(values), std::move(vectors))};
+  const double tail = kept < root.cols ? 0.0 : values.back();
+  return {NystromStatus::ok, NystromPreconditioner(std::move(values), std::move(vectors), tail)};
 }
 
 }  // namespace
 
-NystromPreconditioner::NystromPreconditioner(std::vector<double> values, Matrix<double> vectors)
-    : values_(std::move(values)), vectors_(std::move(vectors)) {
+NystromPreconditioner::NystromPreconditioner(std::vector<double> values, Matrix<double> vectors, double tail)
+    : values_(std::move(values)), vectors_(std::move(vectors)), tail_(tail) {
   ensure(vectors_.cols() == Index(values_.size()), "nystrom: ", values_.size(), " values, ", vectors_.cols(),
          " vectors");
 }
 
-// x + U c with c_i = ((lambda_l + mu) / (lambda_i + mu) - 1) (U^T x)_i, written without the cancellation.
+// x + U c with c_i = ((tail + mu) / (lambda_i + mu) - 1) (U^T x)_i, written without the cancellation.
 void NystromPreconditioner::apply(double mu, MatrixView<const double> in, MatrixView<double> out,
                                   int threads) const {
   ensure(in.rows == out.rows && in.cols == out.cols && (rank() == 0 || in.rows == vectors_.rows()),
@@ -114,9 +115,11 @@ void NystromPreconditioner::apply(double mu, MatrixView<const double> in, Matrix
   if (rank() == 0) return;
   Matrix<double> along(rank(), in.cols);
   multiply(Trans::yes, Trans::no, 1.0, vectors_, in, 0.0, along, threads);
+  // Without a shift, a tail of 0 would make P^-1 singular.
+  const double tail = mu > 0 ? tail_ : values_.back();
   for (Index i = 0; i < rank(); ++i) {
     const double value = values_[std::size_t(i)];
-    const double factor = (values_.back() - value) / (value + mu);
+    const double factor = (tail - value) / (value + mu);
     for (Index j = 0; j < in.cols; ++j) along(i, j) *= factor;
   }
   multiply(Trans::no, Trans::no, 1.0, vectors_, along, 1.0, out, threads);

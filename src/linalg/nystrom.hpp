@@ -21,19 +21,22 @@ namespace headlens {
 class NystromPreconditioner {
  public:
   NystromPreconditioner() = default;  // the identity
-  // values: descending, positive; vectors: n x values.size(), orthonormal columns.
-  NystromPreconditioner(std::vector<double> values, Matrix<double> vectors);
+  // values: descending, positive; vectors: n x values.size(), orthonormal columns; tail: the eigenvalue
+  // assumed for all other directions.
+  NystromPreconditioner(std::vector<double> values, Matrix<double> vectors, double tail);
 
   Index rank() const { return vectors_.cols(); }
   const std::vector<double>& values() const { return values_; }  // lambda
   MatrixView<const double> vectors() const { return vectors_; }  // U
 
-  // out = P^-1 in for n x q blocks, mu >= 0.
+  // out = P^-1 in for n x q blocks, mu >= 0. Where the sketch has found all of A (it met eigenvalues that are
+  // mere rounding), lambda_l is taken as 0 and P is A + mu I itself, up to scale.
   void apply(double mu, MatrixView<const double> in, MatrixView<double> out, int threads) const;
 
  private:
   std::vector<double> values_;
   Matrix<double> vectors_;
+  double tail_ = 0;
 };
 
 enum class NystromStatus {

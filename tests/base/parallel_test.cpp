@@ -18,7 +18,8 @@ TEST(ParallelFor, VisitsEveryItemOnce) {
     parallel_for(threads, 100, [&](Index item, int worker) {
       ++seen[static_cast<std::size_t>(item)];
       int old = largest_worker;
-      while (worker > old && !largest_worker.compare_exchange_weak(old, worker)) {}
+      while (worker > old && !largest_worker.compare_exchange_weak(old, worker)) {
+      }
     });
     for (const auto& count : seen) EXPECT_EQ(count, 1);
     EXPECT_LT(largest_worker, threads);
@@ -31,7 +32,10 @@ TEST(ParallelFor, DoesNothingForNoItems) {
 
 TEST(ParallelFor, RethrowsOnTheCallingThread) {
   for (const int threads : {1, 3})
-    EXPECT_THROW(parallel_for(threads, 50, [](Index i, int) { if (i == 7) throw std::runtime_error("seven"); }),
+    EXPECT_THROW(parallel_for(threads, 50,
+                              [](Index i, int) {
+                                if (i == 7) throw std::runtime_error("seven");
+                              }),
                  std::runtime_error);
 }
 

@@ -21,7 +21,9 @@ TEST(Stream, IsNamedBySeedPurposeAndIndex) {
 // Golden values: a change here changes every model and data file that was ever made from a seed.
 TEST(Stream, NeverChanges) {
   Stream stream(42, "heads", 7);
-  const std::vector<std::uint64_t> expected{17733263702260610257ULL, 16850496437470027427ULL, 10769206217729710646ULL, 4535833658402356238ULL, 9206094437435644075ULL};
+  const std::vector<std::uint64_t> expected{17733263702260610257ULL, 16850496437470027427ULL,
+                                            10769206217729710646ULL, 4535833658402356238ULL,
+                                            9206094437435644075ULL};
   for (const std::uint64_t bits : expected) EXPECT_EQ(stream.bits(), bits);
   EXPECT_DOUBLE_EQ(Stream(42, "heads", 7).normal(), 2.1827050423985397);
 }

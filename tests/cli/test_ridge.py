@@ -1,6 +1,7 @@
 """The squared loss: leave-one-out errors by brute force, the minimum-norm interpolant, and solvers that agree."""
 
 import re
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -32,7 +33,7 @@ def test_leave_one_out_error_is_exact(make_sets, tmp_path, heads, n, solver, int
     trials = report["trials"]
     top = 1e3 * np.sum(centred**2) / n
     assert trials[0]["ridge"] == pytest.approx(top, rel=1e-10)
-    ratios = [a["ridge"] / b["ridge"] for a, b in zip(trials, trials[1:])]
+    ratios = [a["ridge"] / b["ridge"] for a, b in pairwise(trials)]
     assert ratios == pytest.approx([np.sqrt(10)] * len(ratios), rel=1e-9) and len(trials) >= 20
     for trial in trials:
         expected = brute_force_errors(phi, data["y"], n * trial["ridge"], intercept == "")

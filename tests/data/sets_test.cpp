@@ -29,8 +29,9 @@ std::string error_of(F&& f) {
 TEST(Sets, RectangularAndRaggedHoldTheSame) {
   const Array query = normal_array<double>({4, 3}, 1), keys = normal_array<double>({4, 5, 3}, 2);
   const Sets a = Sets::from_arrays(query, keys);
-  const Sets b = Sets::from_ragged(query, Array(DType::f64, {20, 3}, std::shared_ptr<void>(const_cast<void*>(keys.raw()), [](void*) {})),
-                                   {0, 5, 10, 15, 20});
+  const Sets b = Sets::from_ragged(
+      query, Array(DType::f64, {20, 3}, std::shared_ptr<void>(const_cast<void*>(keys.raw()), [](void*) {})),
+      {0, 5, 10, 15, 20});
   EXPECT_TRUE(a.equal_sizes() && b.equal_sizes());
   for (Index s = 0; s < 4; ++s) {
     std::vector<double> q1(3), q2(3), k1(15), k2(15);
@@ -57,26 +58,43 @@ TEST(Sets, SequencesLeaveOutTheQuery) {
 
 TEST(Sets, ErrorsNameTheFileAndTheNumbers) {
   const Array query = normal_array<double>({4, 3}, 1), keys = normal_array<double>({4, 5, 3}, 2);
-  EXPECT_THAT(error_of([&] { Sets::from_arrays(normal_array<double>({4, 2}, 1), keys, "a.npz"); }),
+  EXPECT_THAT(error_of([&] {
+                Sets::from_arrays(normal_array<double>({4, 2}, 1), keys, "a.npz");
+              }),
               testing::AllOf(HasSubstr("a.npz"), HasSubstr("(4, 2)"), HasSubstr("(4, 5, 3)")));
-  EXPECT_THAT(error_of([&] { Sets::from_arrays(query, normal_array<double>({4}, 2), "a.npz"); }), HasSubstr("(4,)"));
-  EXPECT_THAT(error_of([&] { Sets::from_arrays(Array(DType::f64, {0, 3}), Array(DType::f64, {0, 5, 3})); }), HasSubstr("no sets"));
-  EXPECT_THAT(error_of([&] { Sets::from_arrays(query, Array(DType::f64, {4, 0, 3})); }), HasSubstr("at least one key"));
+  EXPECT_THAT(error_of([&] { Sets::from_arrays(query, normal_array<double>({4}, 2), "a.npz"); }),
+              HasSubstr("(4,)"));
+  EXPECT_THAT(error_of([&] {
+                Sets::from_arrays(Array(DType::f64, {0, 3}), Array(DType::f64, {0, 5, 3}));
+              }),
+              HasSubstr("no sets"));
+  EXPECT_THAT(error_of([&] {
+                Sets::from_arrays(query, Array(DType::f64, {4, 0, 3}));
+              }),
+              HasSubstr("at least one key"));
   const Array flat = normal_array<double>({9, 3}, 2);
-  const auto ragged = [&](std::vector<std::int64_t> offsets) { return error_of([&] { Sets::from_ragged(query, flat, offsets); }); };
+  const auto ragged = [&](std::vector<std::int64_t> offsets) {
+    return error_of([&] { Sets::from_ragged(query, flat, offsets); });
+  };
   EXPECT_THAT(ragged({0, 3, 6, 9}), HasSubstr("expected 5"));
   EXPECT_THAT(ragged({1, 3, 6, 7, 9}), HasSubstr("offsets[0] is 1"));
   EXPECT_THAT(ragged({0, 3, 3, 7, 9}), HasSubstr("at least one key"));
   EXPECT_THAT(ragged({0, 5, 3, 7, 9}), HasSubstr("offsets[1] is 5"));
   EXPECT_THAT(ragged({0, 3, 6, 7, 99}), HasSubstr("offsets end at 99"));
-  EXPECT_THAT(error_of([&] { Sets::from_sequence(normal_array<double>({2, 1, 3}, 1)); }), HasSubstr("at least two tokens"));
+  EXPECT_THAT(error_of([&] {
+                Sets::from_sequence(normal_array<double>({2, 1, 3}, 1));
+              }),
+              HasSubstr("at least two tokens"));
 }
 
 TEST(Sets, RefuseValuesThatAreNotFinite) {
   for (const double bad : {std::nan(""), std::numeric_limits<double>::infinity()}) {
     Array keys = normal_array<double>({4, 5, 3}, 2);
     keys.data<double>()[1 * 15 + 2 * 3 + 1] = bad;
-    EXPECT_THAT(error_of([&] { Sets::from_arrays(normal_array<double>({4, 3}, 1), keys); }), HasSubstr("keys[1, 2, 1]"));
+    EXPECT_THAT(error_of([&] {
+                  Sets::from_arrays(normal_array<double>({4, 3}, 1), keys);
+                }),
+                HasSubstr("keys[1, 2, 1]"));
   }
 }
 
@@ -86,7 +104,10 @@ TEST(Targets, AcceptVectorsAndMatricesAndNameTheShape) {
   EXPECT_EQ(make_targets(normal_array<double>({4, 2}, 1), sets).outputs, 2);
   EXPECT_TRUE(make_targets(Array::from<std::int64_t>({0, 1, 1, 0}, {4}), sets).integer);
   EXPECT_THAT(error_of([&] { make_targets(normal_array<double>({3}, 1), sets); }), HasSubstr("(3,)"));
-  EXPECT_THAT(error_of([&] { make_targets(normal_array<double>({4, 0}, 1), sets); }), HasSubstr("at least one output"));
+  EXPECT_THAT(error_of([&] {
+                make_targets(normal_array<double>({4, 0}, 1), sets);
+              }),
+              HasSubstr("at least one output"));
 }
 
 }  // namespace

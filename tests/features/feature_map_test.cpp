@@ -35,8 +35,9 @@ Matrix<T> compute(const FeatureMap<T>& map, const Sets& sets, int threads = 1) {
   return out;
 }
 
-// The score is a sum of D^2 products and the feature a sum of N more; softmax and exp multiply the score's error by
-// its size. Backward error: (D^2 + N + 8) eps times the sums of absolute values, which `magnitude` bounds.
+// The score is a sum of D^2 products and the feature a sum of N more; softmax and exp multiply the score's
+// error by its size. Backward error: (D^2 + N + 8) eps times the sums of absolute values, which `magnitude`
+// bounds.
 template <class T>
 void expect_matches_reference(const Sets& sets, FeatureOptions options, SimdLevel level) {
   options = with_default_scales(options, sets.max_keys());
@@ -55,11 +56,13 @@ void expect_matches_reference(const Sets& sets, FeatureOptions options, SimdLeve
       double norm = 0;
       for (const auto& key : set.keys)
         for (const double x : key) norm = std::max(norm, std::abs(x));
-      const double bound = (D * D + N + 8) * std::numeric_limits<T>::epsilon() * magnitude * (1 + norm) * (1 + norm) * 4;
+      const double bound =
+          (D * D + N + 8) * std::numeric_limits<T>::epsilon() * magnitude * (1 + norm) * (1 + norm) * 4;
       for (Index j = 0; j <= sets.dim(); ++j)
         EXPECT_NEAR(static_cast<double>(phi(s, map->column_of(m, j))),
                     static_cast<double>(want[static_cast<std::size_t>(j)]), bound)
-            << name(level) << " " << name(options.score) << " set " << s << " head " << m << " coordinate " << j;
+            << name(level) << " " << name(options.score) << " set " << s << " head " << m << " coordinate "
+            << j;
     }
   }
 }
@@ -70,14 +73,16 @@ TEST_P(Shapes, AgreeWithTheReference) {
   const auto [dim, keys, heads] = GetParam();
   for (const SimdLevel level : levels())
     for (const Score score : {Score::relu, Score::softmax, Score::exp}) {
-      const FeatureOptions options{.heads = heads, .weight_scale = 0.5 / std::sqrt(static_cast<double>(dim)), .score = score};
+      const FeatureOptions options{
+          .heads = heads, .weight_scale = 0.5 / std::sqrt(static_cast<double>(dim)), .score = score};
       expect_matches_reference<double>(ragged_sets<double>(14, keys, dim, 1), options, level);
       expect_matches_reference<float>(ragged_sets<float>(14, keys, dim, 2), options, level);
     }
 }
 INSTANTIATE_TEST_SUITE_P(FeatureMap, Shapes,
-                         testing::Values(std::tuple{1, 1, 1}, std::tuple{1, 5, 17}, std::tuple{2, 3, 16}, std::tuple{8, 4, 5},
-                                         std::tuple{13, 33, 20}, std::tuple{16, 16, 32}, std::tuple{31, 7, 3}));
+                         testing::Values(std::tuple{1, 1, 1}, std::tuple{1, 5, 17}, std::tuple{2, 3, 16},
+                                         std::tuple{8, 4, 5}, std::tuple{13, 33, 20}, std::tuple{16, 16, 32},
+                                         std::tuple{31, 7, 3}));
 
 TEST(FeatureMap, AddsPositions) {
   for (const SimdLevel level : levels())
@@ -99,7 +104,8 @@ TEST(FeatureMap, BiasAddsTheIdentity) {
   for (Index m = 0; m < 3; ++m)
     for (Index i = 0; i < 5; ++i)
       for (Index j = 0; j < 5; ++j)
-        EXPECT_NEAR(b.at((m * 5 + i) * 5 + j) - a.at((m * 5 + i) * 5 + j), i == j && i < 4 ? 1.0 : 0.0, 1e-15);
+        EXPECT_NEAR(b.at((m * 5 + i) * 5 + j) - a.at((m * 5 + i) * 5 + j), i == j && i < 4 ? 1.0 : 0.0,
+                    1e-15);
 }
 
 TEST(FeatureMap, MlpAgreesWithTheReference) {
@@ -111,7 +117,8 @@ TEST(FeatureMap, MlpAgreesWithTheReference) {
   for (Index s = 0; s < sets.count(); ++s)
     for (Index m = 0; m < 300; ++m)
       EXPECT_NEAR(phi(s, map->column_of(m, 0)),
-                  static_cast<double>(neuron_feature(plain_set(sets, s, Positions::none), neurons, m)), 1e-13);
+                  static_cast<double>(neuron_feature(plain_set(sets, s, Positions::none), neurons, m)),
+                  1e-13);
 }
 
 TEST(FeatureMap, MlpRefusesOtherSetSizes) {
@@ -164,7 +171,8 @@ TEST(FeatureMap, PaddingIsZero) {
     const std::vector<Index> head = map->head_of_column();
     Index padded = 0;
     for (Index j = 0; j < map->columns(); ++j)
-      for (Index i = 0; head[static_cast<std::size_t>(j)] < 0 && i < 6; ++i, ++padded) EXPECT_EQ(phi(i, j), 0.0);
+      for (Index i = 0; head[static_cast<std::size_t>(j)] < 0 && i < 6; ++i, ++padded)
+        EXPECT_EQ(phi(i, j), 0.0);
     EXPECT_EQ(padded, 6 * 3 * 11);
   }
 }
@@ -173,7 +181,8 @@ TEST(FeatureMap, OverflowIsAnErrorInEveryInstance) {
   for (const SimdLevel level : levels())
     for (const Score score : {Score::relu, Score::softmax, Score::exp}) {
       const FeatureOptions options = with_default_scales({.heads = 5, .score = score}, 1);
-      const Sets sets = Sets::from_arrays(normal_array<double>({3, 2}, 1, 1e200), normal_array<double>({3, 4, 2}, 2, 1e200));
+      const Sets sets = Sets::from_arrays(normal_array<double>({3, 2}, 1, 1e200),
+                                          normal_array<double>({3, 4, 2}, 2, 1e200));
       const auto map = FeatureMap<double>::make(options, 2, 0, draw_heads(options, 2, 0, 1), level);
       Matrix<double> out(3, map->columns());
       EXPECT_THROW(map->compute(sets, 0, 3, out, 1), Error) << name(level) << " " << name(score);

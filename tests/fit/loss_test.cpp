@@ -155,7 +155,8 @@ TEST(Loss, smoothed_hinge_brackets_the_hinge) {
   const LossFunction hinge = LossFunction::classification(Loss::hinge, one, 2);
   EXPECT_EQ(hinge.curvature_bound(), infinity);
   for (const double gamma : {1.0, 0.3, 1e-3})
-    for (double u = -2; u <= 3; u += 0.01) {
+    for (int k = -200; k <= 300; ++k) {
+      const double u = 0.01 * k;
       Matrix<double> f(1, 1);
       f(0, 0) = u;
       const double sharp = hinge.value(f), soft = hinge.smoothed(gamma).value(f);
@@ -184,7 +185,8 @@ TEST(Loss, smoothing_slack_makes_the_gradient_an_epsilon_subgradient) {
 TEST(Loss, smoothing_slack_is_as_small_as_can_be) {
   const std::vector<Index> one{1};
   const LossFunction loss = LossFunction::classification(Loss::hinge, one, 2).smoothed(0.5);
-  for (double u = 0.51; u < 1; u += 0.05) {
+  for (int k = 1; k < 10; ++k) {
+    const double u = 0.5 + 0.05 * k;
     Matrix<double> f(1, 1), slope(1, 1);
     f(0, 0) = u;
     loss.gradient(f, slope);

@@ -38,7 +38,8 @@ FitOptions small_options() {
 LabelledSets classes(Index count, Index kinds) {
   LabelledSets data = labelled(equal_sets<double>(count, 3, 2, 7), 1);
   data.targets.integer = true;
-  for (double& y : data.targets.values) y = 3 + 2 * std::fmod(std::floor(std::abs(y) * 2), static_cast<double>(kinds));
+  for (double& y : data.targets.values)
+    y = 3 + 2 * std::fmod(std::floor(std::abs(y) * 2), static_cast<double>(kinds));
   return data;
 }
 
@@ -55,7 +56,8 @@ TEST_F(ModelFile, RoundTripsEveryKind) {
       EXPECT_EQ(predict(model, data.sets, {}).to_doubles(), predict(again, data.sets, {}).to_doubles());
       save_model(folder_ / "n", again);
       std::ifstream a(folder_ / "m"), b(folder_ / "n");
-      EXPECT_EQ(std::string(std::istreambuf_iterator<char>(a), {}), std::string(std::istreambuf_iterator<char>(b), {}));
+      EXPECT_EQ(std::string(std::istreambuf_iterator<char>(a), {}),
+                std::string(std::istreambuf_iterator<char>(b), {}));
     }
 }
 
@@ -79,7 +81,8 @@ TEST_F(ModelFile, RefusesWhatIsNotAModel) {
   EXPECT_THAT(broken([](Model& m) {
                 m.values = Array(DType::f64, m.values.shape());
                 m.values.data<double>()[0] = NAN;
-              }), HasSubstr("not finite"));
+              }),
+              HasSubstr("not finite"));
 }
 
 TEST_F(ModelFile, PredictionsAreTheDoubleLoop) {

@@ -241,8 +241,8 @@ TEST(Newton, tolerates_a_kernel_applied_in_single_precision) {
   for (const Case kind : all_cases) {
     const SmallProblem problem(30, 8, 7);
     const LossFunction loss = problem.loss(kind, 8);
-    const LinearOperator exact = problem.kernel();
-    const LinearOperator rough = [&](MatrixView<const double> in, MatrixView<double> out) {
+    const BlockOperator exact = problem.kernel();
+    const BlockOperator rough = [&](MatrixView<const double> in, MatrixView<double> out) {
       exact(in, out);
       for (Index i = 0; i < out.rows; ++i)
         for (Index c = 0; c < out.cols; ++c) out(i, c) = static_cast<float>(out(i, c));
@@ -292,7 +292,7 @@ TEST(Newton, misuse_is_refused) {
   const SmallProblem problem(5, 2, 1);
   const LossFunction loss = problem.loss(Case::huber, 1);
   EXPECT_THROW((void)minimise_newton(loss, problem.kernel(), options_for(WithIntercept::yes, 0), {}), Error);
-  const LinearOperator broken = [](MatrixView<const double>, MatrixView<double> out) {
+  const BlockOperator broken = [](MatrixView<const double>, MatrixView<double> out) {
     for (Index i = 0; i < out.rows; ++i)
       for (Index c = 0; c < out.cols; ++c) out(i, c) = std::nan("");
   };

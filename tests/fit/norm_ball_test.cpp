@@ -308,7 +308,7 @@ TEST(NormBallSolver, misuse_is_refused_and_cancelling_works) {
   EXPECT_THROW((void)minimise_over_ball(loss, design, options_for({0, 1}, 0, 1e-4), {}), Error);
   EXPECT_THROW((void)minimise_over_ball(loss, design, options_for({infinity, infinity}, 0, 1e-4), {}), Error);
   EXPECT_THROW((void)minimise_over_ball(loss, design, options_for({1, 1}, -1, 1e-4), {}), Error);
-  const LinearOperator broken = [](MatrixView<const double>, MatrixView<double> out) {
+  const BlockOperator broken = [](MatrixView<const double>, MatrixView<double> out) {
     for (Index i = 0; i < out.rows; ++i)
       for (Index c = 0; c < out.cols; ++c) out(i, c) = std::nan("");
   };

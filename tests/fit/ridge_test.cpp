@@ -23,7 +23,8 @@ Dense reference_features(const Model& model, const Sets& sets) {
     const PlainSet set = plain_set(sets, s, model.features.positions);
     for (Index m = 0; m < model.features.heads; ++m) {
       const std::vector<Real> head = head_features(set, model.heads, m, model.features.score);
-      for (Index j = 0; j < width; ++j) phi(s, m * width + j) = static_cast<double>(head[static_cast<std::size_t>(j)]);
+      for (Index j = 0; j < width; ++j)
+        phi(s, m * width + j) = static_cast<double>(head[static_cast<std::size_t>(j)]);
     }
   }
   return phi;
@@ -72,7 +73,8 @@ TEST(Ridge, SatisfiesItsNormalEquations) {
       if (intercept) centre(phi), centre(y);
       const Dense v = values_of(result.model);
       const Dense rhs = scaled(multiply(transposed(phi), y), 1.0 / 60);
-      const Dense gradient = add(scaled(multiply(transposed(phi), multiply(phi, v)), 1.0 / 60), add(scaled(v, 1e-3), scaled(rhs, -1)));
+      const Dense gradient = add(scaled(multiply(transposed(phi), multiply(phi, v)), 1.0 / 60),
+                                 add(scaled(v, 1e-3), scaled(rhs, -1)));
       EXPECT_LT(frobenius(gradient), 1e-9 * frobenius(rhs));
       EXPECT_LT(result.report.residual, 1e-9);
     }
@@ -85,7 +87,8 @@ TEST(Ridge, AllSolversAgree) {
     for (const Solver solver : {Solver::primal, Solver::iterative}) {
       const Fit other = fit(data, options_for(heads, 1e-4, solver), {});
       EXPECT_EQ(other.report.status, FitStatus::solved) << name(solver);
-      EXPECT_LT(worst_difference(predict(other.model, data.sets, {}), dual), 1e-8) << name(solver) << " heads " << heads;
+      EXPECT_LT(worst_difference(predict(other.model, data.sets, {}), dual), 1e-8)
+          << name(solver) << " heads " << heads;
     }
   }
 }
@@ -116,8 +119,10 @@ double brute_force_leave_one_out(Dense phi, const Dense& y, double total_penalty
       for (Index c = 0; c < y.cols; ++c) b(row, c) = y(i, c);
       ++row;
     }
-    const std::vector<double> mean_a = intercept ? centre(a) : std::vector<double>(static_cast<std::size_t>(phi.cols));
-    const std::vector<double> mean_b = intercept ? centre(b) : std::vector<double>(static_cast<std::size_t>(y.cols));
+    const std::vector<double> mean_a =
+        intercept ? centre(a) : std::vector<double>(static_cast<std::size_t>(phi.cols));
+    const std::vector<double> mean_b =
+        intercept ? centre(b) : std::vector<double>(static_cast<std::size_t>(y.cols));
     Dense system = multiply(a, transposed(a));
     for (Index i = 0; i < system.rows; ++i) system(i, i) += total_penalty;
     const Dense v = multiply(transposed(a), solve(system, b));
@@ -140,7 +145,8 @@ TEST(Ridge, LeaveOneOutErrorIsExact) {
       const Dense phi = reference_features(result.model, data.sets);
       int checked = 0;
       for (const RidgeTrial& trial : result.report.trials) {
-        if (trial.ridge * 24 < 1e-6) continue;  // below, the reference itself loses digits to the condition number
+        if (trial.ridge * 24 < 1e-6)
+          continue;  // below, the reference itself loses digits to the condition number
         const double want = brute_force_leave_one_out(phi, targets_of(data), trial.ridge * 24, intercept);
         EXPECT_NEAR(trial.error / want, 1, 1e-6) << name(solver) << " ridge " << trial.ridge;
         ++checked;
@@ -167,7 +173,8 @@ TEST(Ridge, ZeroIsTheMinimumNormInterpolant) {
   // Twice the same sets: the rows of Phi repeat, and with equal targets an interpolant still exists.
   Sets half = equal_sets<double>(12, 3, 2, 8);
   Array query(DType::f64, {24, 2}), keys(DType::f64, {24, 3, 2});
-  for (Index i = 0; i < 24; ++i) half.copy_set(i % 12, query.data<double>() + 2 * i, keys.data<double>() + 6 * i, 2);
+  for (Index i = 0; i < 24; ++i)
+    half.copy_set(i % 12, query.data<double>() + 2 * i, keys.data<double>() + 6 * i, 2);
   LabelledSets data{Sets::from_arrays(query, keys), {{}, 1, false, {24}}};
   for (Index i = 0; i < 24; ++i) data.targets.values.push_back(std::sin(static_cast<double>(i % 12)));
   const Fit result = fit(data, options_for(30, 0.0), {});
@@ -213,14 +220,16 @@ TEST(Ridge, AutomaticRidgeDoesNotDependOnThreads) {
 
 TEST(Ridge, SmallestShapesWork) {
   for (const Index n : {1, 2, 3})
-    for (const auto ridge : {std::optional<double>(), std::optional<double>(0.0), std::optional<double>(0.1)}) {
+    for (const auto ridge :
+         {std::optional<double>(), std::optional<double>(0.0), std::optional<double>(0.1)}) {
       const LabelledSets data = labelled(equal_sets<double>(n, 1, 1, 3), 4);
       for (const bool intercept : {true, false}) {
         FitOptions options = options_for(1, ridge);
         options.intercept = intercept;
         const Fit result = fit(data, options, {});
         EXPECT_EQ(result.report.status, FitStatus::solved);
-        for (const double f : predict(result.model, data.sets, {}).to_doubles()) EXPECT_TRUE(std::isfinite(f));
+        for (const double f : predict(result.model, data.sets, {}).to_doubles())
+          EXPECT_TRUE(std::isfinite(f));
       }
     }
 }

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/random.hpp"
-#include "fit/linear_operator.hpp"
+#include "linalg/block_operator.hpp"
 #include "fit/loss.hpp"
 
 namespace headlens::testing {
@@ -31,7 +31,7 @@ struct SmallProblem {
     Stream random(seed, "small problem");
     for (Index i = 0; i < n * p; ++i) features.data()[i] = random.normal();
   }
-  LinearOperator forward() const {
+  BlockOperator forward() const {
     return [this](MatrixView<const double> in, MatrixView<double> out) {
       for (Index i = 0; i < n; ++i)
         for (Index c = 0; c < in.cols; ++c) {
@@ -40,7 +40,7 @@ struct SmallProblem {
         }
     };
   }
-  LinearOperator adjoint() const {
+  BlockOperator adjoint() const {
     return [this](MatrixView<const double> in, MatrixView<double> out) {
       for (Index j = 0; j < p; ++j)
         for (Index c = 0; c < in.cols; ++c) {
@@ -49,7 +49,7 @@ struct SmallProblem {
         }
     };
   }
-  LinearOperator kernel() const {
+  BlockOperator kernel() const {
     return [this](MatrixView<const double> in, MatrixView<double> out) {
       Matrix<double> middle(p, in.cols);
       adjoint()(in, middle);
@@ -119,7 +119,7 @@ PrimalPoint descend(const SmallProblem& problem, const LossFunction& loss, doubl
   PrimalPoint at{std::vector<double>(static_cast<std::size_t>(problem.p * q), 0.0),
                  std::vector<double>(static_cast<std::size_t>(q), 0.0)};
   Matrix<double> slopes(problem.n, q), slope(problem.p, q);
-  const LinearOperator adjoint = problem.adjoint();
+  const BlockOperator adjoint = problem.adjoint();
   for (int k = 0; k < steps; ++k) {
     loss.gradient(scores_of(problem, at, q), slopes);
     adjoint(slopes, slope);

@@ -12,8 +12,8 @@ namespace headlens::reference {
 using Real = long double;
 
 struct PlainSet {
-  std::vector<double> query;               // d
-  std::vector<std::vector<double>> keys;   // N of d
+  std::vector<double> query;              // d
+  std::vector<std::vector<double>> keys;  // N of d
 };
 
 inline PlainSet plain_set(const Sets& sets, Index s, Positions positions) {
@@ -44,7 +44,8 @@ inline std::vector<Real> head_features(const PlainSet& set, const Array& heads, 
     Real c = 0;
     for (std::size_t i = 0; i < D; ++i)
       for (std::size_t j = 0; j < D; ++j)
-        c += extended(set.query, i) * heads.at(static_cast<Index>((static_cast<std::size_t>(head) * D + i) * D + j)) *
+        c += extended(set.query, i) *
+             heads.at(static_cast<Index>((static_cast<std::size_t>(head) * D + i) * D + j)) *
              extended(set.keys[k], j);
     weight[k] = c;
     highest = std::max(highest, c);
@@ -69,7 +70,8 @@ inline Real neuron_feature(const PlainSet& set, const Array& neurons, Index neur
   Real c = 0;
   for (std::size_t t = 0; t <= set.keys.size(); ++t)
     for (std::size_t j = 0; j < D; ++j)
-      c += extended(t == 0 ? set.query : set.keys[t - 1], j) * neurons.at(neuron * inputs + static_cast<Index>(t * D + j));
+      c += extended(t == 0 ? set.query : set.keys[t - 1], j) *
+           neurons.at(neuron * inputs + static_cast<Index>(t * D + j));
   return std::max<Real>(c, 0);
 }
 

@@ -20,13 +20,16 @@ Sets ragged_sets(Index count, Index max_keys, Index dim, std::uint64_t seed) {
   std::vector<std::int64_t> offsets{0};
   Stream stream(seed, "test-sizes");
   for (Index i = 0; i < count; ++i)
-    offsets.push_back(offsets.back() + 1 + static_cast<Index>(stream.below(static_cast<std::uint64_t>(max_keys))));
-  return Sets::from_ragged(normal_array<T>({count, dim}, seed), normal_array<T>({offsets.back(), dim}, seed + 1), offsets);
+    offsets.push_back(offsets.back() + 1 +
+                      static_cast<Index>(stream.below(static_cast<std::uint64_t>(max_keys))));
+  return Sets::from_ragged(normal_array<T>({count, dim}, seed),
+                           normal_array<T>({offsets.back(), dim}, seed + 1), offsets);
 }
 
 template <class T>
 Sets equal_sets(Index count, Index keys, Index dim, std::uint64_t seed) {
-  return Sets::from_arrays(normal_array<T>({count, dim}, seed), normal_array<T>({count, keys, dim}, seed + 1));
+  return Sets::from_arrays(normal_array<T>({count, dim}, seed),
+                           normal_array<T>({count, keys, dim}, seed + 1));
 }
 
 // One output: a smooth function of the sets plus noise.

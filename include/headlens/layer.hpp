@@ -1,0 +1,95 @@
+// A multi-head softmax attention layer, and examples of it.
+//
+//   F(X) = sum_i softmax_rows(X Theta_i X^T) X W_i,   X: k tokens in R^d, Theta_i (d, d), W_i (d, e)
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "headlens/array.hpp"
+#include "headlens/execution.hpp"
+
+namespace headlens {
+
+struct AttentionLayer {
+  Array theta;  // (m, d, d), float64
+  Array w;      // (m, d, e), float64
+
+  Index heads() const { return theta.dim(0); }
+  Index dim() const { return theta.dim(1); }
+  Index outputs() const { return w.dim(2); }
+};
+
+struct Examples {
+  Array x;  // (n, k, d), float64
+  Array y;  // (n, k, e), float64
+
+  Index count() const { return x.dim(0); }
+  Index tokens() const { return x.dim(1); }
+  Index dim() const { return x.dim(2); }
+  Index outputs() const { return y.dim(2); }
+};
+
+// Checked: shapes, at least one example, finite values. Other number types are converted to float64.
+AttentionLayer make_layer(Array theta, Array w, const std::string& name = "layer");
+Examples make_examples(Array x, Array y, const std::string& name = "examples");
+
+// .npz with `Theta` and `W`; .npz with `X` and `Y`.
+AttentionLayer load_layer(const std::filesystem::path& path, const Execution& execution);
+void save_layer(const std::filesystem::path& path, const AttentionLayer& layer);
+Examples load_examples(const std::filesystem::path& path, const Execution& execution);
+void save_examples(const std::filesystem::path& path, const Examples& examples);
+
+// F(X) for x (n, k, d).
+Array apply_layer(const AttentionLayer& layer, const Array& x, const Execution& execution);
+
+enum class Inputs { signs, gaussian };
+std::string name(Inputs inputs);
+
+// A random layer: Theta_i Gaussian (or of rank r) with |Theta_i|_F = scale, the standard deviation of its
+// logits on random signs; W_i Gaussian of variance 1/d.
+struct TeacherOptions {
+  Index heads = 2;
+  Index dim = 8;
+  Index outputs = 0;  // 0: dim
+  double scale = 2;
+  Index rank = 0;  // of Theta and W; 0: full
+  std::uint64_t seed = 0;
+
+  void validate() const;
+};
+AttentionLayer draw_teacher(const TeacherOptions& options);
+
+struct ExampleOptions {
+  Index count = 100;
+  Index tokens = 4;
+  Inputs inputs = Inputs::signs;
+  double noise = 0;  // standard deviation of Gaussian noise on Y
+  std::uint64_t seed = 0;
+
+  void validate() const;
+};
+Examples draw_examples(const AttentionLayer& layer, const ExampleOptions& options,
+                       const Execution& execution);
+
+// Heads with equal Theta become one (their W add up), heads with W = 0 are dropped, relative to the largest.
+AttentionLayer canonical(const AttentionLayer& layer, double tolerance = 1e-12);
+
+struct HeadMatch {
+  Index a = 0, b = 0;      // head of each layer
+  double theta_error = 0;  // |Theta_a - Theta_b|_F / |Theta_b|_F (absolute where Theta_b = 0)
+  double w_error = 0;
+};
+
+struct Comparison {
+  Index heads_a = 0, heads_b = 0;  // of the canonical forms
+  std::vector<HeadMatch> matches;
+  double worst_theta_error = 0, worst_w_error = 0;
+  double worst_error = 0;  // infinite when the numbers of heads differ
+};
+// Matches heads one to one so that the sum of their errors is smallest; both layers in canonical form.
+Comparison compare_layers(const AttentionLayer& a, const AttentionLayer& b);
+
+}  // namespace headlens

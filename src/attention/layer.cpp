@@ -1,0 +1,100 @@
+#include "headlens/layer.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "attention/attention_map.hpp"
+#include "attention/packing.hpp"
+#include "base/memory.hpp"
+#include "base/parallel.hpp"
+#include "headlens/arrays.hpp"
+#include "headlens/error.hpp"
+#include "linalg/multiply.hpp"
+
+namespace headlens {
+namespace {
+
+Array as_double(Array array, const std::string& name, const char* what) {
+  require(array.dtype() != DType::boolean, name, ": ", what, " is ", array.describe(), ", expected numbers");
+  if (array.dtype() != DType::f64) {
+    Array out(DType::f64, array.shape());
+    for (Index i = 0; i < array.size(); ++i) out.data<double>()[i] = array.at(i);
+    array = std::move(out);
+  }
+  for (Index i = 0; i < array.size(); ++i)
+    require(std::isfinite(array.data<double>()[i]), name, ": ", what, " holds ", array.data<double>()[i],
+            " at flat index ", i, ", expected finite values");
+  return array;
+}
+
+Array take(NamedArrays& arrays, const std::string& key, const std::string& file) {
+  const auto found = arrays.find(key);
+  require(found != arrays.end(), file, ": array '", key, "' is missing");
+  return std::move(found->second);
+}
+
+}  // namespace
+
+AttentionLayer make_layer(Array theta, Array w, const std::string& name) {
+  AttentionLayer layer{as_double(std::move(theta), name, "Theta"), as_double(std::move(w), name, "W")};
+  const auto &t = layer.theta.shape(), &v = layer.w.shape();
+  require(t.size() == 3 && t[0] > 0 && t[1] > 0 && t[1] == t[2], name, ": Theta has shape ", format_shape(t),
+          ", expected (m, d, d)");
+  require(v.size() == 3 && v[0] == t[0] && v[1] == t[1] && v[2] > 0, name, ": W has shape ", format_shape(v),
+          ", expected (", t[0], ", ", t[1], ", e)");
+  return layer;
+}
+
+Examples make_examples(Array x, Array y, const std::string& name) {
+  Examples examples{as_double(std::move(x), name, "X"), as_double(std::move(y), name, "Y")};
+  const auto &a = examples.x.shape(), &b = examples.y.shape();
+  require(a.size() == 3, name, ": X has shape ", format_shape(a), ", expected (n, k, d)");
+  require(a[0] > 0 && a[2] > 0, name, ": there are no examples (X has shape ", format_shape(a), ")");
+  require(a[1] >= 2, name, ": X has ", a[1], " tokens an example, but attention over one token says nothing");
+  require(b.size() == 3 && b[0] == a[0] && b[1] == a[1] && b[2] > 0, name, ": X has shape ", format_shape(a),
+          " but Y has shape ", format_shape(b), ", expected (", a[0], ", ", a[1], ", e)");
+  return examples;
+}
+
+AttentionLayer load_layer(const std::filesystem::path& path, const Execution& execution) {
+  NamedArrays arrays = read_npz(path, MemoryBudget(execution).limit_bytes());
+  Array theta = take(arrays, "Theta", path.string());
+  return make_layer(std::move(theta), take(arrays, "W", path.string()), path.string());
+}
+
+void save_layer(const std::filesystem::path& path, const AttentionLayer& layer) {
+  write_npz(path, {{"Theta", layer.theta}, {"W", layer.w}});
+}
+
+Examples load_examples(const std::filesystem::path& path, const Execution& execution) {
+  NamedArrays arrays = read_npz(path, MemoryBudget(execution).limit_bytes());
+  Array x = take(arrays, "X", path.string());
+  return make_examples(std::move(x), take(arrays, "Y", path.string()), path.string());
+}
+
+void save_examples(const std::filesystem::path& path, const Examples& examples) {
+  write_npz(path, {{"X", examples.x}, {"Y", examples.y}});
+}
+
+Array apply_layer(const AttentionLayer& layer, const Array& x, const Execution& execution) {
+  require(x.rank() == 3 && x.dim(2) == layer.dim(), "X has shape ", format_shape(x.shape()),
+          ", expected (n, k, ", layer.dim(), ")");
+  const Index n = x.dim(0), k = x.dim(1), d = layer.dim(), m = layer.heads(), e = layer.outputs();
+  const int threads = thread_count(execution);
+  const Matrix<double> theta = pack_theta(layer.theta), w = pack_w(layer.w);
+  Array y(DType::f64, {n, k, e});
+  // A few thousand rows at a time: P and Phi stay small however many examples there are.
+  const Index step = std::max<Index>(1, 4096 / k);
+  for (Index first = 0; first < n; first += step) {
+    execution.check_cancelled();
+    const Index count = std::min(step, n - first);
+    const MatrixView<const double> rows(x.data<double>() + first * k * d, count * k, d);
+    Matrix<double> p(count * k * m, k), phi(count * k, m * d);
+    AttentionMap(rows, k, m, threads).evaluate(theta, p, phi);
+    multiply(Trans::no, Trans::no, 1.0, phi.view(), w.view(), 0.0,
+             MatrixView<double>(y.data<double>() + first * k * e, count * k, e), threads);
+  }
+  return y;
+}
+
+}  // namespace headlens
