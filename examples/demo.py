@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """What one attention layer learns, and from how many samples: three targets, three models, learning curves.
 
-Runs `headlens generate`, `fit` and `evaluate`, prints the comparison and writes demo/report.html (self-contained) and
-demo/learning-curves.svg. Started by `make demo`; about a minute on two cores.
+Runs `headlens generate`, `fit` and `evaluate`, prints the comparison and writes demo/report.html
+(self-contained) and demo/learning-curves.svg. Started by `make demo`; about a minute on two cores.
 """
 
 import json
@@ -71,7 +71,9 @@ class Session:
     def run(self, line):
         words = shlex.split(line)
         self.commands.append("headlens " + line)
-        done = subprocess.run([BINARY, *words, "--json"], cwd=DEMO, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            [BINARY, *words, "--json"], cwd=DEMO, capture_output=True, text=True, check=False
+        )
         if done.returncode != 0:
             sys.exit(done.stderr.strip() or f"headlens {line}: exit status {done.returncode}")
         return json.loads(done.stdout)

@@ -9,7 +9,8 @@ LEFT, TOP, GAP, BOTTOM, RIGHT = 78, 118, 30, 60, 24
 # Light and dark, both on a background of their own, so that the figure is readable on any page.
 STYLE = """
   svg.curves { --back: #ffffff; --frame: #d0d7de; --ink: #1f2328; --soft: #59636e; --grid: #e6eaef;
-    --rfa: #0969da; --brfa: #bc4c00; --mlp: #6e7781; font-family: system-ui, -apple-system, "Segoe UI", sans-serif; }
+    --rfa: #0969da; --brfa: #bc4c00; --mlp: #6e7781;
+    font-family: system-ui, -apple-system, "Segoe UI", sans-serif; }
   @media (prefers-color-scheme: dark) {
     svg.curves { --back: #151b23; --frame: #3d444d; --ink: #f0f6fc; --soft: #9198a1; --grid: #2a313c;
       --rfa: #58a6ff; --brfa: #f0883e; --mlp: #9198a1; } }
@@ -69,7 +70,8 @@ class Panel:
             y = self.y(tick)
             yield f'<line class="grid" x1="{self.left}" x2="{right}" y1="{y:.1f}" y2="{y:.1f}"/>'
             if labelled:
-                yield f'<text class="soft" x="{self.left - 8}" y="{y + 4:.1f}" text-anchor="end">{tick:g}</text>'
+                x = self.left - 8
+                yield f'<text class="soft" x="{x}" y="{y + 4:.1f}" text-anchor="end">{tick:g}</text>'
         for n in self.counts:
             x = self.x(n)
             yield f'<line class="grid" x1="{x:.1f}" x2="{x:.1f}" y1="{TOP}" y2="{bottom}"/>'
@@ -105,9 +107,10 @@ def curves_svg(targets, models, counts, curves):
     ticks = error_ticks(low, high)
     width = LEFT + len(targets) * PANEL_WIDTH + (len(targets) - 1) * GAP + RIGHT
     height = TOP + PANEL_HEIGHT + BOTTOM
+    box = f'viewBox="0 0 {width} {height}" width="{width}" height="{height}"'
     parts = [
-        f'<svg class="curves" xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img" '
-        f'width="{width}" height="{height}" aria-label="Learning curves: error against number of training sets">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="curves" {box} role="img">',
+        "<title>Learning curves: error against the number of training sets</title>",
         f"<style>{STYLE}</style>",
         f'<rect class="back" x="0.5" y="0.5" width="{width - 1}" height="{height - 1}" rx="8"/>',
         *legend(models),

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Musk 1: is a molecule a musk? Each molecule is a set of shapes (conformations), and the label belongs to the set.
+"""Musk 1: is a molecule a musk? Each is a set of shapes (conformations), and the label belongs to the set.
 
 Sets: the query is the mean instance of a bag, the keys are its instances.
-Standardisation: per feature, mean and standard deviation over the instances of the training bags; then divided by
-sqrt(166), so that a token has about unit norm, and multiplied by a token scale.
+Standardisation: per feature, mean and standard deviation over the instances of the training bags; then
+divided by sqrt(166), so that a token has about unit norm, and multiplied by a token scale.
 Classifier: random-feature attention with ridge on labels -1 and 1; the sign of the prediction decides.
-Choices made inside each training fold, by the exact leave-one-out error of `headlens fit`: score, token scale, ridge.
-The test bags of a fold are read once, by the model that was chosen.
+Chosen inside each training fold, by the exact leave-one-out error of `headlens fit`: score, token scale and
+ridge. The test bags of a fold are read once, by the model that was chosen.
 
     .venv/bin/python examples/musk1/musk1.py
 """
@@ -75,9 +75,11 @@ def run_fold(bags, labels, test, heads, seed):
 
         def fit(score, scale):
             save_sets(f"{folder}/train.npz", [tokens[i] for i in train], scale, y=labels[train])
-            return headlens("fit", f"{folder}/train.npz", "--model", "rfa", "--heads", heads, "--score", score,
-                            "--ridge", "auto", "--precision", "f32", "--seed", seed, "--threads", 1,
-                            "-o", f"{folder}/model")  # fmt: skip
+            options = (
+                f"--model rfa --heads {heads} --score {score} --ridge auto --precision f32 --seed {seed}"
+            )
+            files = (f"{folder}/train.npz", "-o", f"{folder}/model")
+            return headlens("fit", *files, *options.split(), "--threads", 1)
 
         errors = {candidate: leave_one_out_error(fit(*candidate)) for candidate in CANDIDATES}
         score, scale = min(errors, key=errors.get)
@@ -100,13 +102,16 @@ def cross_validate(heads=300, seed=0, say=print):
             count, choice = run.result()
             hits[repeat] += count
             chosen[choice] = chosen.get(choice, 0) + 1
-            say(f"repeat {repeat + 1}: {count} of {len(test)} test bags right with {choice[0]}, scale {choice[1]}")
+            right = f"{count} of {len(test)} test bags right"
+            say(f"repeat {repeat + 1}: {right} with {choice[0]}, scale {choice[1]}")
     say("chosen: " + ", ".join(f"{s} {t} in {n} folds" for (s, t), n in sorted(chosen.items())))
     return hits / len(bags)
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--heads", type=int, default=300)
     parser.add_argument("--seed", type=int, default=0, help="seed of the random heads")
     arguments = parser.parse_args()

@@ -1,6 +1,9 @@
 #include "fit/block_products.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
 
 #include "base/parallel.hpp"
 #include "linalg/blas.hpp"
@@ -52,13 +55,25 @@ void add_transposed_product(MatrixView<const T> a, MatrixView<const double> b, M
 }
 
 template <class T>
-void column_means(MatrixView<const T> a, double* means, int threads) {
+void column_means(MatrixView<const T> a, double* means, double* keep, int threads) {
+  constexpr double kRounding = 16 * std::numeric_limits<T>::epsilon();
   parallel_for(threads, tile_count(a.cols, kColumns), [&](Index tile, int) {
     const Index first = tile * kColumns, last = std::min(a.cols, first + kColumns);
+    std::vector<T> low(a.row(0) + first, a.row(0) + last), high = low;
     std::fill(means + first, means + last, 0.0);
     for (Index i = 0; i < a.rows; ++i)
-      for (Index j = first; j < last; ++j) means[j] += static_cast<double>(a(i, j));
-    for (Index j = first; j < last; ++j) means[j] /= static_cast<double>(a.rows);
+      for (Index j = first; j < last; ++j) {
+        const auto c = static_cast<std::size_t>(j - first);
+        means[j] += static_cast<double>(a(i, j));
+        low[c] = std::min(low[c], a(i, j));
+        high[c] = std::max(high[c], a(i, j));
+      }
+    for (Index j = first; j < last; ++j) {
+      const double least = low[static_cast<std::size_t>(j - first)],
+                   most = high[static_cast<std::size_t>(j - first)];
+      means[j] /= static_cast<double>(a.rows);
+      keep[j] = most - least > kRounding * std::max(std::abs(least), std::abs(most)) ? 1.0 : 0.0;
+    }
   });
 }
 
@@ -68,7 +83,7 @@ template void add_transposed_product(MatrixView<const float>, MatrixView<const d
                                      int);
 template void add_transposed_product(MatrixView<const double>, MatrixView<const double>, MatrixView<double>,
                                      int);
-template void column_means(MatrixView<const float>, double*, int);
-template void column_means(MatrixView<const double>, double*, int);
+template void column_means(MatrixView<const float>, double*, double*, int);
+template void column_means(MatrixView<const double>, double*, double*, int);
 
 }  // namespace headlens

@@ -14,7 +14,9 @@ template <class T>
 void add_transposed_product(MatrixView<const T> a, MatrixView<const double> b, MatrixView<double> out,
                             int threads);
 
+// The mean of every column, and keep = 0 for columns that are constant up to the rounding of T, 1 for the
+// others.
 template <class T>
-void column_means(MatrixView<const T> a, double* means, int threads);
+void column_means(MatrixView<const T> a, double* means, double* keep, int threads);
 
 }  // namespace headlens

@@ -17,10 +17,10 @@ constexpr Index kShare = 64;  // rows handed to a thread at a time where rows ar
 Index blocks_in_chunk(Index block_columns) { return std::max<Index>(1, kChunkColumns / block_columns); }
 
 template <class T>
-void subtract_means(MatrixView<T> rows, const double* means, int threads) {
+void subtract_means(MatrixView<T> rows, const double* means, const double* keep, int threads) {
   parallel_for(threads, tile_count(rows.rows, kShare), [&](Index tile, int) {
     for (Index i = tile * kShare; i < std::min(rows.rows, (tile + 1) * kShare); ++i)
-      for (Index j = 0; j < rows.cols; ++j) rows(i, j) = static_cast<T>(rows(i, j) - means[j]);
+      for (Index j = 0; j < rows.cols; ++j) rows(i, j) = static_cast<T>((rows(i, j) - means[j]) * keep[j]);
   });
 }
 
@@ -85,7 +85,7 @@ void DesignMatrix<T>::for_row_blocks(std::string_view phase,
     }
     const MatrixView<T> view = block.view().block(0, 0, count, columns());
     map_.compute(sets_, first, first + count, view, threads_);
-    if (centre_) subtract_means(view, mean, threads_);
+    if (centre_) subtract_means(view, mean, keep_.data(), threads_);
     visit(first, view);
   }
 }
@@ -94,7 +94,8 @@ template <class T>
 void DesignMatrix<T>::for_column_chunks(std::string_view phase,
                                         const std::function<void(Index, MatrixView<const T>)>& visit) {
   const bool need_means = means_.empty();
-  std::vector<double> means = need_means ? std::vector<double>(static_cast<std::size_t>(columns())) : means_;
+  std::vector<double> means = means_, keep = keep_;
+  if (need_means) means.resize(static_cast<std::size_t>(columns())), keep.resize(means.size());
   const Index width = map_.block_columns();
   Matrix<T> buffer;
   if (cached_.rows() == 0) buffer = Matrix<T>(rows(), std::min(chunk_blocks(), map_.blocks()) * width);
@@ -109,11 +110,12 @@ void DesignMatrix<T>::for_column_chunks(std::string_view phase,
     }
     const MatrixView<T> view(buffer.data(), rows(), count);
     map_.compute(sets_, 0, rows(), block, last, view, threads_);
-    if (need_means) column_means<T>(view, means.data() + first_column, threads_);
-    if (centre_) subtract_means(view, means.data() + first_column, threads_);
+    if (need_means) column_means<T>(view, means.data() + first_column, keep.data() + first_column, threads_);
+    if (centre_) subtract_means(view, means.data() + first_column, keep.data() + first_column, threads_);
     visit(first_column, view);
   }
   means_ = std::move(means);
+  keep_ = std::move(keep);
 }
 
 template <class T>

@@ -61,6 +61,7 @@ class DesignMatrix {
   const Execution& execution_;
   int threads_;
   std::vector<double> means_;
+  std::vector<double> keep_;  // 0 for columns that do not vary: what centring leaves of them is rounding
   Matrix<T> cached_;
 };
 

@@ -106,8 +106,12 @@ void measure(DesignMatrix<T>& design, MatrixView<const double> y, Solution& solu
   for (Index j = 0; j < gradient.rows(); ++j)
     for (Index c = 0; c < q; ++c) gradient(j, c) += solution.report.ridge * solution.values(j, c);
   const auto view = std::as_const(gradient).view();
-  const double scale = norm(view.block(0, q, gradient.rows(), q));
-  solution.report.residual = scale > 0 ? norm(view.block(0, 0, gradient.rows(), q)) / scale : 0.0;
+  const double error = norm(view.block(0, 0, gradient.rows(), q));
+  double scale = norm(view.block(0, q, gradient.rows(), q));
+  // Where Phi^T Y is itself rounding (no feature varies with Y), errors count beside |Phi| |Y| instead.
+  if (error > residual_limit<T>() * scale)
+    scale = std::max(scale, 1e-6 * std::sqrt(design.mean_square_row() / static_cast<double>(n)) * norm(y));
+  solution.report.residual = scale > 0 ? error / scale : 0.0;
 }
 
 template <class T>

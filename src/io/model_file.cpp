@@ -50,6 +50,14 @@ class Metadata {
     }
     return out;
   }
+  template <class Enum>
+  Enum choice(const std::string& key) const {
+    try {
+      return parse<Enum>(text(key));
+    } catch (const Error& error) {
+      throw Error(ErrorCode::misuse, join(file_, ": metadata '", key, "': ", error.what()));
+    }
+  }
   bool flag(const std::string& key) const {
     const std::string& value = text(key);
     require(value == "true" || value == "false", file_, ": metadata '", key, "' is '", value,
@@ -149,16 +157,16 @@ Model model_from_tensors(TensorFile file, const std::string& name) {
           meta.text("format_version"), ", this headlens reads version ", kFormatVersion);
   Model model;
   FeatureOptions& f = model.features;
-  f.kind = parse<ModelKind>(meta.text("model"));
+  f.kind = meta.choice<ModelKind>("model");
   f.heads = meta.number<Index>("heads");
   f.bias_scale = meta.number<double>("bias_scale");
   f.weight_scale = meta.number<double>("weight_scale");
-  f.score = parse<Score>(meta.text("score"));
-  f.positions = parse<Positions>(meta.text("positions"));
-  f.precision = parse<Precision>(meta.text("precision"));
+  f.score = meta.choice<Score>("score");
+  f.positions = meta.choice<Positions>("positions");
+  f.precision = meta.choice<Precision>("precision");
   f.seed = meta.number<std::uint64_t>("seed");
   f.validate();
-  model.loss = parse<Loss>(meta.text("loss"));
+  model.loss = meta.choice<Loss>("loss");
   model.dim = meta.number<Index>("dim");
   model.keys = meta.number<Index>("keys");
   model.outputs = meta.number<Index>("outputs");

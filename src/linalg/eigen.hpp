@@ -1,7 +1,8 @@
 // All eigenvalues and eigenvectors of a symmetric matrix: A = sum_k values[k] v_k v_k^T.
 //
-// LAPACK's dsyevd on one thread, about 9 n^3 flops of which a third runs at the speed of memory: for matrices
-// up to a few thousand. Where one matrix serves many shifts, band.hpp is several times cheaper.
+// LAPACK's dsyevd on one thread; half of its reduction to tridiagonal form runs at the speed of memory. For
+// matrices up to a few thousand (measured: 1.1 s at n = 2000, 11 s at n = 4000). Where one matrix serves many
+// shifts, see band.hpp.
 #pragma once
 
 #include <vector>

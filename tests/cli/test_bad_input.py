@@ -211,7 +211,9 @@ def test_data_that_do_not_fit_the_model(save, make_sets, tmp_path, out):
     assert "fitted on sets of 4 keys, found 5" in refused("mlp", more_keys)
     assert "tokens" in refused("rfa", sequence) and "tokens" in refused("sequence", data)
     two = make_sets(q=2, name="two")
-    assert "y has 2 outputs, the model has 1" in refuse("evaluate", tmp_path / "rfa", two.path, folder=tmp_path)
+    assert "y has 2 outputs, the model has 1" in refuse(
+        "evaluate", tmp_path / "rfa", two.path, folder=tmp_path
+    )
 
 
 def test_mlp_needs_equal_sizes(make_sets, out, tmp_path):
@@ -235,7 +237,8 @@ def test_bad_options_of_fit(save, out, tmp_path, options):
 
 
 @pytest.mark.parametrize("task", [
-    "power-mean --dim 0", "power-mean --dim -2", "power-mean --keys 0", "power-mean --keys 5:2", "power-mean --keys 4:",
+    "power-mean --dim 0", "power-mean --dim -2", "power-mean --keys 0", "power-mean --keys 5:2",
+    "power-mean --keys 4:",
     "power-mean --keys a", "power-mean --count 0", "power-mean --degree -1", "power-mean --noise -1",
     "power-mean --noise nan", "power-mean --pure", "power-mean --matrix shift", "query-power --weight 1",
     "correlation --matrix hilbert", "mixture --weight nan", "native --degree 2", "power-mean --precision f16",
@@ -246,8 +249,9 @@ def test_bad_options_of_generate(out, tmp_path, task):
 
 
 @pytest.mark.parametrize("line", [
-    "", "fitt", "--nonsense", "fit", "fit data.npz", "predict", "predict model", "evaluate model", "info extra",
-    "completion", "completion fish", "man extra", "generate power-mean", "info --threads 0", "info --max-memory lots",
+    "", "fitt", "--nonsense", "fit", "fit data.npz", "predict", "predict model", "evaluate model",
+    "info extra", "completion", "completion fish", "man extra", "generate power-mean", "info --threads 0",
+    "info --max-memory lots",
 ])  # fmt: skip
 def test_incomplete_commands(tmp_path, line):
     refuse(line, folder=tmp_path)

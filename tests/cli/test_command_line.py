@@ -24,7 +24,9 @@ def test_help_has_an_example(line):
     assert example and all(line in x for x in example[:1])
 
 
-@pytest.mark.parametrize("line", [f"generate {task}" for task in TASKS] + ["fit", "predict", "evaluate", "info"])
+@pytest.mark.parametrize(
+    "line", [f"generate {task}" for task in TASKS] + ["fit", "predict", "evaluate", "info"]
+)
 def test_common_options_are_everywhere(line):
     text = run(line, "--help").stdout
     assert all(option in text for option in ("--seed", "--threads", "--max-memory", "--json"))
@@ -99,10 +101,13 @@ def test_completion_scripts_parse(tmp_path):
 )
 def test_bash_completes(line, expected):
     words = line.split(" ")
-    script = run("completion bash").stdout + f"""
+    script = (
+        run("completion bash").stdout
+        + f"""
 COMP_WORDS=({" ".join(w or '""' for w in words)}); COMP_CWORD={len(words) - 1}
 _headlens; printf '%s\\n' "${{COMPREPLY[@]}}"
 """
+    )
     done = subprocess.run(["bash"], input=script, text=True, capture_output=True, check=True)
     assert expected <= set(done.stdout.split()) and done.stderr == ""
 
@@ -112,7 +117,9 @@ def test_manual_page():
     assert page.startswith(".TH HEADLENS 1") and all(f"headlens {c}" in page for c in COMMANDS)
     if not shutil.which("mandoc"):
         pytest.skip("mandoc is not installed")
-    done = subprocess.run(["mandoc", "-T", "lint", "-W", "error"], input=page, text=True, capture_output=True, check=False)
+    done = subprocess.run(
+        ["mandoc", "-T", "lint", "-W", "error"], input=page, text=True, capture_output=True, check=False
+    )
     assert done.returncode == 0, done.stdout
 
 

@@ -19,7 +19,9 @@ def check_finite(data, model_path, *options):
     found = predict(model_path, data.path)
     assert all(np.isfinite(a).all() for a in (*tensors.values(), found, numbers))
     expected = scores_of(tensors, metadata, data)
-    assert np.abs(found.reshape(expected.shape) - expected).max() <= 1e-12 * max(np.abs(expected).max(), 1e-300)
+    assert np.abs(found.reshape(expected.shape) - expected).max() <= 1e-12 * max(
+        np.abs(expected).max(), 1e-300
+    )
     evaluation = run_json("evaluate", model_path, data.path)
     assert evaluation["n"] == len(expected) and np.isfinite(evaluation["mse"])
     return found
@@ -76,7 +78,9 @@ def test_scales_of_tokens(make_sets, save, tmp_path, model, scale, ridge):
     data = make_sets(n=12)
     scaled = save("scaled", query=scale * data["query"], keys=scale * data["keys"], y=data["y"])
     if scale == 1e30 and ridge == "1e-3":  # nothing beside squares of 1e30: an outcome, not an answer
-        done = run("fit", scaled.path, "--heads 6 -o", tmp_path / "m", model, f"--ridge {ridge} --json", status=3)
+        done = run(
+            "fit", scaled.path, "--heads 6 -o", tmp_path / "m", model, f"--ridge {ridge} --json", status=3
+        )
         report = json.loads(done.stdout)
         assert report["status"] == "not_positive_definite" and report["file"] is None
         assert not (tmp_path / "m").exists()
@@ -86,7 +90,9 @@ def test_scales_of_tokens(make_sets, save, tmp_path, model, scale, ridge):
 
 # Features of mlp are linear in the tokens: at 1e200 they are finite, but their squares are not.
 HUGE = ["--model rfa", "--score exp", "--loss huber", "--solver primal"]
-SQUARES = [f"--model mlp {o}" for o in ("", "--ridge 0", "--ridge 1", "--solver primal", "--solver iterative")]
+SQUARES = [
+    f"--model mlp {o}" for o in ("", "--ridge 0", "--ridge 1", "--solver primal", "--solver iterative")
+]
 SQUARES += ["--model mlp --loss logistic", "--model mlp --loss huber --norm-ball 1,1", "--precision f32"]
 
 
@@ -146,7 +152,11 @@ def test_scales_of_targets(make_sets, tmp_path, scale, ridge):
 @pytest.mark.parametrize("dtype", [np.int8, np.int32, np.int64, np.uint16, np.float32])
 def test_other_number_types(make_sets, save, tmp_path, dtype):
     rng = np.random.default_rng(0)
-    arrays = {"query": rng.integers(0, 4, (15, 3)), "keys": rng.integers(0, 4, (15, 2, 3)), "y": rng.integers(0, 9, 15)}
+    arrays = {
+        "query": rng.integers(0, 4, (15, 3)),
+        "keys": rng.integers(0, 4, (15, 2, 3)),
+        "y": rng.integers(0, 9, 15),
+    }
     doubles = save("doubles", **{k: v.astype(float) for k, v in arrays.items()})
     typed = save("typed", **{k: v.astype(dtype) for k, v in arrays.items()})
     fit(doubles.path, tmp_path / "a", "--heads 6 --ridge 1e-2")
@@ -183,7 +193,11 @@ def test_output_name_as_in_numpy(make_sets, tmp_path):
 def test_ragged_file_of_equal_sizes_is_rectangular(make_sets, save, tmp_path):
     data = make_sets()
     ragged = save(
-        "ragged", query=data["query"], keys=data["keys"].reshape(-1, 3), offsets=np.arange(0, 81, 4), y=data["y"]
+        "ragged",
+        query=data["query"],
+        keys=data["keys"].reshape(-1, 3),
+        offsets=np.arange(0, 81, 4),
+        y=data["y"],
     )
     for model in ("--model rfa", "--model mlp"):
         fit(data.path, tmp_path / "a", model, "--heads 5 --ridge 1")

@@ -13,7 +13,12 @@ def fitted(data, model_path, options):
     report = fit(data.path, model_path, f"--heads {HEADS} --seed 2", options)
     tensors, metadata = read_model(model_path)
     values = tensors["values"]
-    return report, features(tensors, metadata, data), values.reshape(-1, values.shape[-1]), tensors["intercept"]
+    return (
+        report,
+        features(tensors, metadata, data),
+        values.reshape(-1, values.shape[-1]),
+        tensors["intercept"],
+    )
 
 
 def classes_data(make_sets, labels, n=60, seed=0, name="data"):
@@ -73,7 +78,7 @@ def test_logistic_gradient_vanishes(make_sets, tmp_path, labels):
 
 
 def hinge_by_coordinates(phi, sign, ridge, sweeps=3000):
-    """Dual coordinate ascent for mean hinge + ridge |V|^2 without intercept: V = Phi^T (a s) / (2 ridge n)."""
+    """Dual coordinate ascent for mean hinge + ridge |V|^2, no intercept: V = Phi^T (a s) / (2 ridge n)."""
     n = len(sign)
     rows = phi * sign[:, None]
     a, v, squares = np.zeros(n), np.zeros(phi.shape[1]), (phi**2).sum(1)
@@ -165,7 +170,9 @@ def test_norm_ball(make_sets, tmp_path, loss, ball):
     norms = np.linalg.norm(v.reshape(HEADS, -1), axis=1)
     k1, k2 = norms.sum() / ball[0], (norms**2).sum() / ball[1]
     assert k1 <= 1 + 1e-9 and k2 <= 1 + 1e-9
-    assert max(k1, k2) >= 1 - 1e-3  # these balls are smaller than the unconstrained minimum: one of them binds
+    assert (
+        max(k1, k2) >= 1 - 1e-3
+    )  # these balls are smaller than the unconstrained minimum: one of them binds
     assert report["status"] == "solved" and 0 <= report["residual"] <= 1e-3
 
     def objective(v, b):
@@ -184,7 +191,9 @@ def test_norm_ball(make_sets, tmp_path, loss, ball):
             if n.any():
                 w *= min(ball[0] / n.sum(), np.sqrt(ball[1] / (n**2).sum()))
                 near = v + size * (w.reshape(v.shape) - v)
-                assert objective(near, b + size * 0.1 * rng.standard_normal(1)) >= objective(v, b) * (1 - 1e-3)
+                assert objective(near, b + size * 0.1 * rng.standard_normal(1)) >= objective(v, b) * (
+                    1 - 1e-3
+                )
 
 
 def test_large_ball_is_no_constraint(make_sets, tmp_path):

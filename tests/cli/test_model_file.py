@@ -9,7 +9,9 @@ from reference import features, relative_error, scores_of
 
 LAYOUTS = ["rectangular", "ragged", "sequence"]
 MODELS = [f"--model {m} --score {s}" for m in ("rfa", "brfa") for s in ("relu", "softmax")]
-MODELS += [f"--model {m} --score exp --weight-scale 0.1" for m in ("rfa", "brfa --bias-scale 0.2")] + ["--model mlp"]
+MODELS += [f"--model {m} --score exp --weight-scale 0.1" for m in ("rfa", "brfa --bias-scale 0.2")] + [
+    "--model mlp"
+]
 TOLERANCE = {"f64": 1e-12, "f32": 1e-5}
 
 
@@ -62,7 +64,9 @@ def test_prediction_of_other_sets(make_sets, tmp_path):
 
 @pytest.mark.parametrize("solver", ["auto", "primal", "dual"])
 @pytest.mark.parametrize("intercept", ["", "--no-intercept"])
-@pytest.mark.parametrize("model, heads, n", [("rfa", 5, 120), ("rfa", 60, 50), ("brfa", 40, 120), ("mlp", 70, 60)])
+@pytest.mark.parametrize(
+    "model, heads, n", [("rfa", 5, 120), ("rfa", 60, 50), ("brfa", 40, 120), ("mlp", 70, 60)]
+)
 def test_normal_equations(make_sets, tmp_path, model, heads, n, solver, intercept):
     data = make_sets(n=n, d=4, keys=5, q=2)
     options = f"--model {model} --heads {heads} --ridge 1e-3 --solver {solver} {intercept}"
@@ -87,7 +91,11 @@ def test_tensors_and_metadata(make_sets, tmp_path):
     data = make_sets(n=10, d=3, keys=4, q=2)
     fit(data.path, tmp_path / "m", "--model brfa --heads 6 --seed 11 --score softmax --ridge 0.5")
     tensors, meta = read_model(tmp_path / "m")
-    assert {k: v.shape for k, v in tensors.items()} == {"heads": (6, 4, 4), "values": (6, 4, 2), "intercept": (2,)}
+    assert {k: v.shape for k, v in tensors.items()} == {
+        "heads": (6, 4, 4),
+        "values": (6, 4, 2),
+        "intercept": (2,),
+    }
     assert meta["headlens_version"] == run("--version").stdout.split()[1]
     expected = {"model": "brfa", "heads": "6", "seed": "11", "score": "softmax", "positions": "none"}
     expected |= {"precision": "f64", "loss": "squared", "bias_scale": "1", "weight_scale": "0.5"}
@@ -95,7 +103,11 @@ def test_tensors_and_metadata(make_sets, tmp_path):
     assert expected.items() <= meta.items()
     fit(data.path, tmp_path / "m", "--model mlp --heads 6 --precision f32")
     tensors, _ = read_model(tmp_path / "m")
-    assert {k: v.shape for k, v in tensors.items()} == {"neurons": (6, 20), "values": (6, 2), "intercept": (2,)}
+    assert {k: v.shape for k, v in tensors.items()} == {
+        "neurons": (6, 20),
+        "values": (6, 2),
+        "intercept": (2,),
+    }
     assert {t.dtype for t in tensors.values()} == {np.dtype(np.float32)}
 
 
@@ -156,4 +168,6 @@ def test_evaluate(make_sets, tmp_path):
     y, predicted = test["y"], predict(tmp_path / "m", test.path)
     found = run_json("evaluate", tmp_path / "m", test.path)
     mse = np.mean((predicted - y) ** 2)
-    assert found == pytest.approx({"n": 25, "mse": mse, "nmse": mse / np.mean((y - y.mean(0)) ** 2)}, rel=1e-12)
+    assert found == pytest.approx(
+        {"n": 25, "mse": mse, "nmse": mse / np.mean((y - y.mean(0)) ** 2)}, rel=1e-12
+    )

@@ -75,7 +75,9 @@ def test_predictions_do_not_depend_on_threads(many_sets, tmp_path):
     assert one.tobytes() == two.tobytes()
 
 
-@pytest.mark.parametrize("task", ["power-mean --keys 4:9", "native --matrix random --noise 0.5 --precision f32"])
+@pytest.mark.parametrize(
+    "task", ["power-mean --keys 4:9", "native --matrix random --noise 0.5 --precision f32"]
+)
 def test_generate_is_reproducible(tmp_path, task):
     for name, options in (("a", "--seed 5 --threads 1"), ("b", "--seed 5 --threads 2"), ("c", "--seed 6")):
         run("generate", task, "--count 3000 --dim 3", options, "-o", tmp_path / name)

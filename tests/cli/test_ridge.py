@@ -1,4 +1,4 @@
-"""The squared loss: leave-one-out errors by brute force, the minimum-norm interpolant, and solvers that agree."""
+"""The squared loss: leave-one-out by brute force, the minimum-norm interpolant, solvers that agree."""
 
 import re
 from itertools import pairwise
@@ -140,19 +140,27 @@ def test_iterative_path_with_automatic_ridge(make_sets, tmp_path):
     assert best["ridge"] == report["ridge"] and report["residual"] <= 1e-9
 
 
-@pytest.mark.parametrize("options", ["--ridge 1e-3", "--ridge 0", "--solver dual", "--loss huber", "--norm-ball 1,1"])
+@pytest.mark.parametrize(
+    "options", ["--ridge 1e-3", "--ridge 0", "--solver dual", "--loss huber", "--norm-ball 1,1"]
+)
 def test_too_little_memory_is_refused_with_both_numbers(wide_problem, tmp_path, options):
-    line = refuse("fit", wide_problem, "-o", tmp_path / "m", "--heads 320 --max-memory 2M", options, folder=tmp_path)
+    line = refuse(
+        "fit", wide_problem, "-o", tmp_path / "m", "--heads 320 --max-memory 2M", options, folder=tmp_path
+    )
     assert re.search(r"needs [0-9.]+ [KMG]iB, but only 2.0 MiB", line)
 
 
 def test_too_little_memory_elsewhere(wide_problem, tmp_path):
     both = r"(needs|take) .*[KMGTP]iB.* only .*[KMGT]iB"
     out = tmp_path / "out"
-    assert re.search(both, refuse("generate power-mean --count 100000 --max-memory 1M -o", out, folder=tmp_path))
+    assert re.search(
+        both, refuse("generate power-mean --count 100000 --max-memory 1M -o", out, folder=tmp_path)
+    )
     assert re.search(both, refuse("generate power-mean --count 1000000000000 -o", out, folder=tmp_path))
     assert re.search(both, refuse("fit", wide_problem, "--heads 100000000 -o", out, folder=tmp_path))
     fit(wide_problem, tmp_path / "m", "--heads 320 --ridge 1")
     line = refuse("predict", tmp_path / "m", wide_problem, "-o", out, "--max-memory 1M", folder=tmp_path)
     assert re.search(both, line)
-    assert re.search(both, refuse("evaluate", tmp_path / "m", wide_problem, "--max-memory 50K", folder=tmp_path))
+    assert re.search(
+        both, refuse("evaluate", tmp_path / "m", wide_problem, "--max-memory 50K", folder=tmp_path)
+    )

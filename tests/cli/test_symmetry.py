@@ -26,7 +26,9 @@ def test_order_of_keys(make_sets, save, tmp_path, model, positions):
     data = make_sets(n=20, keys=5)
     fit(data.path, tmp_path / "m", f"--heads 20 --ridge 1e-3 --positions {positions}", model)
     reversed_keys = save("reversed", query=data["query"], keys=data["keys"][:, ::-1].copy())
-    difference = relative_error(predict(tmp_path / "m", reversed_keys.path), predict(tmp_path / "m", data.path))
+    difference = relative_error(
+        predict(tmp_path / "m", reversed_keys.path), predict(tmp_path / "m", data.path)
+    )
     assert difference <= 1e-12 if positions == "none" else difference > 1e-3
 
 

@@ -61,7 +61,10 @@ ROWS = {
         (50, float("inf")),
     ),
     "d=N=16, n=2048, square power mean: RFA": (lambda e, s: e("rfa", SQUARE, 16, 2048, s), (0, 0.06)),
-    "d=N=16, n=2048, square power mean: RFMLP": (lambda e, s: e("mlp", SQUARE, 16, 2048, s), (0.9, float("inf"))),
+    "d=N=16, n=2048, square power mean: RFMLP": (
+        lambda e, s: e("mlp", SQUARE, 16, 2048, s),
+        (0.9, float("inf")),
+    ),
     "d=N=16, n=1024, nat: BRFA / RFA": (lambda e, s: ratio(e, "brfa", "rfa", NAT, 16, 1024, s), (0, 0.06)),
     "d=N=16, n=1024, natS: BRFA / RFA": (
         lambda e, s: ratio(e, "brfa", "rfa", NAT_S, 16, 1024, s),

@@ -1,0 +1,134 @@
+#include "recover/variable_projection.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "linalg/blas.hpp"
+#include "linalg/cholesky.hpp"
+#include "linalg/gram.hpp"
+#include "linalg/multiply.hpp"
+
+namespace headlens {
+namespace {
+
+constexpr double kJitter = 1e-14;
+
+// c (m d, q) = Phi^T z
+Matrix<double> transposed_product(MatrixView<const double> phi, MatrixView<const double> z, int threads) {
+  Matrix<double> out(phi.cols, z.cols);
+  multiply(Trans::yes, Trans::no, 1.0, phi, z, 0.0, out.view(), threads);
+  return out;
+}
+
+}  // namespace
+
+double inner_product(MatrixView<const double> a, MatrixView<const double> b) {
+  double sum = 0;
+  for (Index i = 0; i < a.rows; ++i) {
+    double row = 0;  // row by row: the error grows with the columns, not with the size
+    for (Index j = 0; j < a.cols; ++j) row += a(i, j) * b(i, j);
+    sum += row;
+  }
+  return sum;
+}
+
+double squared_norm(MatrixView<const double> a) { return inner_product(a, a); }
+
+VariableProjection::VariableProjection(MatrixView<const double> x, MatrixView<const double> y, Index tokens,
+                                       Index heads, int threads)
+    : x_(x),
+      y_(y),
+      map_(x, tokens, heads, threads),
+      threads_(threads),
+      y_squares_(squared_norm(y)),
+      scratch_(x.rows, heads * x.cols) {}
+
+VariableProjection::Point VariableProjection::make_point() const {
+  const Index features = heads() * dim();
+  Point point;
+  point.p = Matrix<double>(rows() * heads(), map_.tokens());
+  point.phi = Matrix<double>(rows(), features);
+  point.w = Matrix<double>(features, outputs());
+  point.residual = Matrix<double>(rows(), outputs());
+  point.factor = Matrix<double>(features, features);
+  return point;
+}
+
+void VariableProjection::evaluate(Matrix<double> theta, double ridge, Point& point) const {
+  point.theta = std::move(theta);
+  map_.evaluate(point.theta, point.p, point.phi);
+  const Index features = point.phi.cols();
+  const MatrixView<const double> phi = std::as_const(point.phi).view();
+  std::fill_n(point.factor.data(), features * features, 0.0);
+  add_inner(phi, point.factor, threads_);
+  double trace = 0;
+  for (Index j = 0; j < features; ++j) trace += point.factor(j, j) / static_cast<double>(features);
+  const double lambda = ridge * trace;
+  for (Index j = 0; j < features; ++j) point.factor(j, j) += lambda + kJitter * trace;
+  point.finite = std::isfinite(trace) && trace > 0 && cholesky(point.factor, threads_).ok();
+  if (!point.finite) return;
+  point.w = transposed_product(phi, y_, threads_);
+  cholesky_solve(point.factor, point.w, threads_);
+  const auto update_residual = [&] {
+    for (Index i = 0; i < rows(); ++i) std::copy_n(y_.row(i), outputs(), point.residual.view().row(i));
+    multiply(Trans::no, Trans::no, -1.0, phi, point.w.view(), 1.0, point.residual.view(), threads_);
+  };
+  update_residual();
+  // One step of refinement against the true residual: the normal equations square the condition number.
+  Matrix<double> gradient = transposed_product(phi, point.residual, threads_);
+  for (Index i = 0; i < features * outputs(); ++i) gradient.data()[i] -= lambda * point.w.data()[i];
+  cholesky_solve(point.factor, gradient, threads_);
+  for (Index i = 0; i < features * outputs(); ++i) point.w.data()[i] += gradient.data()[i];
+  update_residual();
+  point.squares = squared_norm(point.residual);
+  point.cost = point.squares + lambda * squared_norm(point.w);
+  point.finite = std::isfinite(point.cost);
+}
+
+void VariableProjection::derivative(const Point& point, MatrixView<const double> dtheta, MatrixView<double> z) {
+  map_.derivative(point.p, dtheta, scratch_);
+  multiply(Trans::no, Trans::no, 1.0, std::as_const(scratch_).view(), point.w.view(), 0.0, z, threads_);
+}
+
+void VariableProjection::project(const Point& point, MatrixView<double> z) const {
+  Matrix<double> c = transposed_product(point.phi, z, threads_);
+  cholesky_solve(point.factor, c, threads_);
+  multiply(Trans::no, Trans::no, -1.0, point.phi.view(), std::as_const(c).view(), 1.0, z, threads_);
+}
+
+void VariableProjection::adjoint(const Point& point, MatrixView<const double> z, MatrixView<double> dtheta) {
+  multiply(Trans::no, Trans::yes, 1.0, z, point.w.view(), 0.0, scratch_.view(), threads_);
+  map_.adjoint(point.p, scratch_, dtheta);
+}
+
+Matrix<double> VariableProjection::curvature(const Point& point, Index wanted) const {
+  const Index k = map_.tokens(), m = heads(), d = dim(), e = outputs();
+  const Index step = std::max<Index>(1, rows() / std::max<Index>(1, wanted));
+  Matrix<double> b = Matrix<double>::zeros(m * d, m * d);
+  Matrix<double> stacked(m * d, e), centred(k, d), values(k, e), weighted(k, e);
+  Index used = 0;
+  for (Index row = 0; row < rows(); row += step, ++used) {
+    const Index example = row / k * k;
+    const MatrixView<const double> x = x_.block(example, 0, k, d);
+    for (Index i = 0; i < m; ++i) {
+      // C W = sum_b p_b (x_b - mean) (x_b W - mean W): only the left factor needs centring.
+      const double* p = point.p.data() + (row * m + i) * k;
+      const double* mean = point.phi.data() + row * m * d + i * d;
+      gemm(Trans::no, Trans::no, 1.0, x, point.w.view().block(i * d, 0, d, e), 0.0, values.view());
+      for (Index t = 0; t < k; ++t) {
+        for (Index q = 0; q < d; ++q) centred(t, q) = x(t, q) - mean[q];
+        for (Index c = 0; c < e; ++c) weighted(t, c) = p[t] * values(t, c);
+      }
+      gemm(Trans::yes, Trans::no, 1.0, std::as_const(centred).view(), std::as_const(weighted).view(), 0.0,
+           stacked.view().block(i * d, 0, d, e));
+    }
+    syrk(Trans::no, 1.0, std::as_const(stacked).view(), 1.0, b.view());
+  }
+  const double scale = static_cast<double>(rows()) / static_cast<double>(used);
+  for (Index i = 0; i < m * d; ++i)
+    for (Index j = 0; j <= i; ++j) b(i, j) *= scale;
+  return b;
+}
+
+}  // namespace headlens

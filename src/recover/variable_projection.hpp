@@ -1,0 +1,63 @@
+// The recovery problem with W eliminated. F is linear in W: for fixed Theta, with Phi = [P^1 X, .., P^m X] (n k, m d),
+//
+//   W(Theta) = argmin |Phi W - Y|^2 + lambda |W|^2,    cost(Theta) = |Phi W - Y|^2 + lambda |W|^2 at that W,
+//
+// and the derivative of the residual along dTheta is, in Kaufman's approximation, P_perp J dTheta with
+// J dTheta = dPhi W and P_perp = I - Phi (Phi^T Phi + lambda)^-1 Phi^T. J is applied, never formed.
+// lambda = ridge * mean diagonal of Phi^T Phi, plus 1e-14 of it so that the factorisation exists.
+#pragma once
+
+#include "attention/attention_map.hpp"
+#include "linalg/matrix.hpp"
+
+namespace headlens {
+
+class VariableProjection {
+ public:
+  // x (n k, d), y (n k, e): views that outlive this.
+  VariableProjection(MatrixView<const double> x, MatrixView<const double> y, Index tokens, Index heads, int threads);
+
+  // What one Theta gives. Reused from step to step, since its arrays are the bulk of the memory.
+  struct Point {
+    Matrix<double> theta;  // (d, m d)
+    Matrix<double> p;      // (n k m, k)
+    Matrix<double> phi;    // (n k, m d)
+    Matrix<double> w;      // (m d, e)
+    Matrix<double> residual;  // (n k, e) Y - Phi W
+    Matrix<double> factor;    // Cholesky of Phi^T Phi + lambda
+    double squares = 0;       // |residual|^2
+    double cost = 0;          // with the ridge
+    bool finite = true;
+  };
+  Point make_point() const;
+  void evaluate(Matrix<double> theta, double ridge, Point& point) const;
+
+  // z (n k, e) = J dtheta
+  void derivative(const Point& point, MatrixView<const double> dtheta, MatrixView<double> z);
+  void project(const Point& point, MatrixView<double> z) const;  // z = P_perp z
+  // dtheta (d, m d) = J^T z
+  void adjoint(const Point& point, MatrixView<const double> z, MatrixView<double> dtheta);
+
+  // B (m d, m d), lower: the mean over about `rows` rows of (C^i W_i)(C^j W_j)^T times n k, C the covariance of the
+  // attended tokens. J^T J is about I_d x B for inputs with identity covariance.
+  Matrix<double> curvature(const Point& point, Index rows) const;
+
+  Index rows() const { return x_.rows; }
+  Index dim() const { return x_.cols; }
+  Index heads() const { return map_.heads(); }
+  Index outputs() const { return y_.cols; }
+  double y_squares() const { return y_squares_; }
+  int threads() const { return threads_; }
+
+ private:
+  MatrixView<const double> x_, y_;
+  AttentionMap map_;
+  int threads_;
+  double y_squares_ = 0;
+  Matrix<double> scratch_;  // (n k, m d)
+};
+
+double squared_norm(MatrixView<const double> a);
+double inner_product(MatrixView<const double> a, MatrixView<const double> b);
+
+}  // namespace headlens
