@@ -33,7 +33,9 @@ def build():
 
 
 def info():
-    out = subprocess.run([ROOT / "build/headlens", "info", "--json"], capture_output=True, text=True, check=True)
+    out = subprocess.run(
+        [ROOT / "build/headlens", "info", "--json"], capture_output=True, text=True, check=True
+    )
     return json.loads(out.stdout)
 
 
@@ -55,13 +57,21 @@ def contenders(path, threads):
     }
 
 
+def unit_tokens(rng, *shape):
+    x = rng.standard_normal(shape)
+    return x / np.linalg.norm(x, axis=-1, keepdims=True)
+
+
 def run_case(n, d, n_keys, heads, precision, threads, core):
     rng = np.random.default_rng(1)
-    unit = lambda *shape: (lambda x: x / np.linalg.norm(x, axis=-1, keepdims=True))(rng.standard_normal(shape))  # noqa: E731
     with tempfile.TemporaryDirectory() as folder:
         path = f"{folder}/data.npz"
-        np.savez(path, query=unit(n, d).astype(precision), keys=unit(n, n_keys, d).astype(precision),
-                 heads=(0.5 * rng.standard_normal((heads, d + 1, d + 1))).astype(precision))
+        np.savez(
+            path,
+            query=unit_tokens(rng, n, d).astype(precision),
+            keys=unit_tokens(rng, n, n_keys, d).astype(precision),
+            heads=(0.5 * rng.standard_normal((heads, d + 1, d + 1))).astype(precision),
+        )
         results = {}
         for _ in range(ROUNDS):
             for name, command in contenders(path, threads).items():
@@ -89,17 +99,25 @@ def report(case, results):
         entry["gflops"] = flops / entry["best"] * 1e-9
         # A ratio for each pair of runs: its spread is the noise of this machine.
         ratios = sorted(a / b for a in entry["seconds"] for b in ours["seconds"])
-        entry["ratio"] = [ratios[len(ratios) // 20], statistics.median(ratios), ratios[-1 - len(ratios) // 20]]
+        entry["ratio"] = [
+            ratios[len(ratios) // 20],
+            statistics.median(ratios),
+            ratios[-1 - len(ratios) // 20],
+        ]
         assert abs(entry["checksum"] - ours["checksum"]) <= 1e-3 * abs(ours["checksum"]), f"{name} disagrees"
-        print(f"  {name:24s} {entry['best']:8.3f} s best {entry['median']:8.3f} s median {entry['gflops']:7.1f} GFLOP/s"
-              f"   {entry['ratio'][1]:6.2f} x headlens [{entry['ratio'][0]:.2f}, {entry['ratio'][2]:.2f}]")
+        print(
+            f"  {name:24s} {entry['best']:8.3f} s best {entry['median']:8.3f} s median {entry['gflops']:7.1f} GFLOP/s"
+            f"   {entry['ratio'][1]:6.2f} x headlens [{entry['ratio'][0]:.2f}, {entry['ratio'][2]:.2f}]"
+        )
     ours["share_of_gemm"] = ours["gflops"] / ours["gemm_gflops"]
     rivals = [entry["best"] for name, entry in results.items() if name != "headlens"]
     if rivals:
         limit = ours["gemm_gflops"] * min(rivals) / flops * 1e9
-        print(f"  headlens is {min(rivals) / ours['best']:.1f} times as fast as the best rival (at the GEMM rate it would be"
-              f" {limit:.1f}),"
-              f" at {100 * ours['share_of_gemm']:.0f}% of the GEMM rate ({ours['gemm_gflops']:.0f} GFLOP/s)")
+        print(
+            f"  headlens is {min(rivals) / ours['best']:.1f} times as fast as the best rival (at the GEMM rate it would be"
+            f" {limit:.1f}),"
+            f" at {100 * ours['share_of_gemm']:.0f}% of the GEMM rate ({ours['gemm_gflops']:.0f} GFLOP/s)"
+        )
 
 
 def main():
@@ -113,7 +131,7 @@ def main():
         results = run_case(*case, threads=1, core=machine["blas_core"])
         report(case, results)
         keys = ("n", "d", "N", "M", "precision")
-        out["cases"].append({**dict(zip(keys, case)), "results": results})
+        out["cases"].append({**dict(zip(keys, case, strict=True)), "results": results})
     (ROOT / "bench/results").mkdir(exist_ok=True)
     (ROOT / "bench/results/features.json").write_text(json.dumps(out, indent=1))
     print("\nwritten to bench/results/features.json")

@@ -48,14 +48,20 @@ put("fuzz_safetensors", "one", safetensors({"a": tensor("F64", [1], 0, 8)}, byte
 put(
     "fuzz_safetensors",
     "two-and-metadata",
-    safetensors({"__metadata__": {"k": "v"}, "a": tensor("U8", [3], 0, 3), "b": tensor("BOOL", [], 3, 4)}, bytes(4)),
+    safetensors(
+        {"__metadata__": {"k": "v"}, "a": tensor("U8", [3], 0, 3), "b": tensor("BOOL", [], 3, 4)}, bytes(4)
+    ),
 )
 put("fuzz_safetensors", "none", safetensors({}, b""))
 
 eye = np.eye(2, dtype=np.float32)
 put("fuzz_sets", "rectangular", npz(np.savez, query=eye, keys=np.ones((2, 1, 2), np.float32), y=np.arange(2)))
 put("fuzz_sets", "ragged", npz(np.savez, query=eye, keys=eye, offsets=np.arange(3, dtype=np.int32), y=eye))
-put("fuzz_sets", "sequence", npz(np.savez, tokens=np.ones((1, 2, 1), np.float32), y=np.zeros((1, 2), np.float32)))
+put(
+    "fuzz_sets",
+    "sequence",
+    npz(np.savez, tokens=np.ones((1, 2, 1), np.float32), y=np.zeros((1, 2), np.float32)),
+)
 
 options = {
     "format": "headlens-model", "format_version": "1", "model": "rfa", "heads": "1", "bias_scale": "0",
@@ -63,9 +69,15 @@ options = {
     "dim": "1", "keys": "0", "outputs": "1", "vector_targets": "false", "sequence": "false", "classes": "",
 }  # fmt: skip
 heads = {"heads": tensor("F32", [1, 2, 2], 0, 16), "intercept": tensor("F32", [1], 16, 20)}
-put("fuzz_model", "rfa", safetensors(
-    {"__metadata__": options, **heads, "values": tensor("F32", [1, 2, 1], 20, 28)}, bytes(28)))
+put(
+    "fuzz_model",
+    "rfa",
+    safetensors({"__metadata__": options, **heads, "values": tensor("F32", [1, 2, 1], 20, 28)}, bytes(28)),
+)
 mlp = {**options, "model": "mlp", "keys": "1", "loss": "logistic", "classes": "-1,3"}
 neurons = {"intercept": tensor("F32", [1], 0, 4), "neurons": tensor("F32", [1, 4], 4, 20)}
-put("fuzz_model", "mlp-classifier", safetensors(
-    {"__metadata__": mlp, **neurons, "values": tensor("F32", [1, 1], 20, 24)}, bytes(24)))
+put(
+    "fuzz_model",
+    "mlp-classifier",
+    safetensors({"__metadata__": mlp, **neurons, "values": tensor("F32", [1, 1], 20, 24)}, bytes(24)),
+)

@@ -12,6 +12,7 @@ ALLOWED = {  # as in src/CMakeLists.txt
     "data": {"io", "base"},
     "attention": {"data", "io", "linalg", "base"},
     "features": {"data", "linalg", "base"},
+    "recover": {"attention", "data", "io", "linalg", "base"},
     "fit": {"features", "linalg", "data", "io", "base"},
 }
 THIRD_PARTY = re.compile(r"^(fmt|CLI|nlohmann|zip|cblas|Random123)\b")

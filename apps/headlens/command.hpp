@@ -47,9 +47,14 @@ void clear_progress();
 
 // One function a subcommand, each in the file of its name.
 void add_generate(CLI::App& app);
+void add_generate_layer(CLI::App& generate);
+void add_generate_examples(CLI::App& generate);
 void add_fit(CLI::App& app);
 void add_predict(CLI::App& app);
 void add_evaluate(CLI::App& app);
+void add_recover(CLI::App& app);
+void add_compare(CLI::App& app);
+void add_inspect(CLI::App& app);
 void add_info(CLI::App& app);
 void add_completion(CLI::App& app);
 void add_man(CLI::App& app);

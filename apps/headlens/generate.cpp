@@ -108,7 +108,8 @@ CLI::App& add_task(CLI::App& generate, Task task, const std::string& what) {
 }  // namespace
 
 void add_generate(CLI::App& app) {
-  CLI::App& command = *app.add_subcommand("generate", "Write synthetic sets with a known target");
+  CLI::App& command = *app.add_subcommand(
+      "generate", "Write synthetic sets with a known target, or examples of an attention layer");
   command.require_subcommand(1);
   command.footer(
       "Tokens are uniform on the unit sphere. The tokens come from --seed, the target from --target-seed.\n\n"
@@ -130,6 +131,8 @@ void add_generate(CLI::App& app) {
           "query-power --degree 2 --count 1024 -o train.npz");
   example(add_task(command, Task::mixture, "(1 - g) correlation with the identity + g with the shift"),
           "mixture --weight 0.25 --pure --count 1024 -o train.npz");
+  add_generate_layer(command);
+  add_generate_examples(command);
 }
 
 }  // namespace headlens::app

@@ -44,6 +44,9 @@ void describe(CLI::App& app) {
   add_fit(app);
   add_predict(app);
   add_evaluate(app);
+  add_recover(app);
+  add_compare(app);
+  add_inspect(app);
   add_info(app);
   add_completion(app);
   add_man(app);

@@ -35,7 +35,11 @@ def numpy_map(heads, query, keys):
         s *= 1.0 / n_keys
         np.einsum("nmk,nkj->nmj", s, kt, out=out, optimize=True)
 
-    return {"matmul": batched, "einsum": einsum}, lambda rows: np.empty((rows, m, d1), heads.dtype), len(query)
+    return (
+        {"matmul": batched, "einsum": einsum},
+        lambda rows: np.empty((rows, m, d1), heads.dtype),
+        len(query),
+    )
 
 
 def torch_map(heads, query, keys):
@@ -61,7 +65,11 @@ def torch_map(heads, query, keys):
         torch.bmm(torch.bmm(a, kt.transpose(1, 2)).relu_(), kt * (1.0 / n_keys), out=out)
 
     dtype = flat.dtype
-    return {"bmm": batched, "bmm, scaled keys": scaled_keys}, lambda rows: torch.empty(rows, m, d1, dtype=dtype), len(query)
+    return (
+        {"bmm": batched, "bmm, scaled keys": scaled_keys},
+        lambda rows: torch.empty(rows, m, d1, dtype=dtype),
+        len(query),
+    )
 
 
 def sweep(function, make, count, block):
@@ -78,7 +86,9 @@ def main():
         import torch
 
         torch.set_num_threads(threads)
-    forms, make, n = (numpy_map if library == "numpy" else torch_map)(data["heads"], data["query"], data["keys"])
+    forms, make, n = (numpy_map if library == "numpy" else torch_map)(
+        data["heads"], data["query"], data["keys"]
+    )
     best = (float("inf"), None, None)
     for form, function in forms.items():
         for block in (int(sys.argv[5]),) if len(sys.argv) > 5 else (1, 4, 16, 64, 256):
@@ -94,7 +104,11 @@ def main():
     out = make(1)
     forms[form](0, 1, out)
     version = __import__(library).__version__
-    print(json.dumps({"seconds": times, "checksum": float(out.sum()), "form": form, "block": block, "version": version}))
+    print(
+        json.dumps(
+            {"seconds": times, "checksum": float(out.sum()), "form": form, "block": block, "version": version}
+        )
+    )
 
 
 main()

@@ -30,4 +30,7 @@ struct TensorFile {
 TensorFile read_safetensors(const std::filesystem::path& path, std::uint64_t max_bytes = UINT64_MAX);
 void write_safetensors(const std::filesystem::path& path, const TensorFile& file);
 
+// A text file, written the same way.
+void write_text(const std::filesystem::path& path, const std::string& text);
+
 }  // namespace headlens

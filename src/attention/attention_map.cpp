@@ -34,7 +34,9 @@ void softmax_row(double* logits, Index count) {
 }
 
 AttentionMap::AttentionMap(MatrixView<const double> x, Index tokens, Index heads, int threads)
-    : x_(x), tokens_(tokens), heads_(heads), threads_(threads) {
+    : x_(x), tokens_(tokens), heads_(heads) {
+  const double d = static_cast<double>(x.cols), k = static_cast<double>(tokens);
+  threads_ = threads_for(static_cast<double>(x.rows * heads) * (2 * d * d + 4 * k * d) / 4, threads);
   ensure(x.rows % tokens == 0 && x.stride == x.cols, "attention map: ", x.rows, " rows of ", tokens,
          " tokens");
 }

@@ -13,6 +13,8 @@ namespace {
 
 constexpr double kSmallestRidge = 1e-14;
 constexpr int kMaxRejections = 14;
+// Promised decreases this small beside the cost, three times in a row: a minimum with a residual, i.e. noise.
+constexpr double kFlat = 1e-9;
 
 void add(double factor, const Matrix<double>& from, Matrix<double>& to) {
   for (Index i = 0; i < from.rows() * from.cols(); ++i) to.data()[i] += factor * from.data()[i];
@@ -55,10 +57,11 @@ struct Step {
   int inner = 0;
 };
 
-// Conjugate gradients from zero. The model falls by <d, g + r>/2 + mu |d|^2 / 2 in all (with r the last residual);
-// both halves are doubled here, since cost is |r|^2 and not half of it.
-Step solve_step(VariableProjection& problem, const VariableProjection::Point& point, const Matrix<double>& gradient,
-                double mu, double tolerance, int cap, const Preconditioner& preconditioner) {
+// Conjugate gradients from zero. The model falls by <d, g + r>/2 + mu |d|^2 / 2 in all (with r the last
+// residual); both halves are doubled here, since cost is |r|^2 and not half of it.
+Step solve_step(VariableProjection& problem, const VariableProjection::Point& point,
+                const Matrix<double>& gradient, double mu, double tolerance, int cap,
+                const Preconditioner& preconditioner) {
   const Index d = problem.dim(), columns = problem.heads() * d;
   Step step{Matrix<double>::zeros(d, columns), 0, 0};
   Matrix<double> residual = copy_of(gradient), image(d, columns), z(problem.rows(), problem.outputs());
@@ -79,7 +82,8 @@ Step solve_step(VariableProjection& problem, const VariableProjection::Point& po
     scaled = preconditioner.apply(residual);
     const double next = inner_product(residual, scaled);
     if (!(std::sqrt(std::max(next, 0.0)) > target)) break;
-    for (Index i = 0; i < d * columns; ++i) search.data()[i] = scaled.data()[i] + next / rho * search.data()[i];
+    for (Index i = 0; i < d * columns; ++i)
+      search.data()[i] = scaled.data()[i] + next / rho * search.data()[i];
     rho = next;
   }
   step.predicted = inner_product(step.direction, gradient) + inner_product(step.direction, residual) +
@@ -99,7 +103,7 @@ LmResult minimise(VariableProjection& problem, VariableProjection::Point& point,
   problem.evaluate(std::move(point.theta), ridge, point);
   Preconditioner preconditioner;
   std::vector<double> history;
-  int rejections = 0, accepted = 0;
+  int rejections = 0, accepted = 0, flat = 0;
   bool fresh = false;
   Matrix<double> gradient(problem.dim(), problem.heads() * problem.dim());
   for (; result.steps < options.max_steps; ++result.steps) {
@@ -115,7 +119,8 @@ LmResult minimise(VariableProjection& problem, VariableProjection::Point& point,
       return result;
     }
     const auto window = static_cast<std::size_t>(options.stall_steps);
-    const bool slow = history.size() > window && history.back() > options.stall_factor * history[history.size() - 1 - window];
+    const bool slow = history.size() > window &&
+                      history.back() > options.stall_factor * history[history.size() - 1 - window];
     if (slow || rejections > kMaxRejections) {
       result.status = LmStatus::stalled;
       return result;
@@ -124,8 +129,14 @@ LmResult minimise(VariableProjection& problem, VariableProjection::Point& point,
     if (!fresh && accepted % 2 == 0) preconditioner.refresh(problem, point), fresh = true;
     preconditioner.shift(mu * unit);
     const double tolerance = std::clamp(std::sqrt(result.relative_squares), 1e-6, 0.1);
-    const Step step = solve_step(problem, point, gradient, mu * unit, tolerance, options.max_inner, preconditioner);
+    const Step step =
+        solve_step(problem, point, gradient, mu * unit, tolerance, options.max_inner, preconditioner);
     result.inner += step.inner;
+    flat = step.predicted < kFlat * point.cost ? flat + 1 : 0;
+    if (flat == 3) {
+      result.status = LmStatus::minimum;
+      return result;
+    }
     Matrix<double> theta = copy_of(point.theta);
     add(1.0, step.direction, theta);
     problem.evaluate(std::move(theta), ridge, trial);

@@ -2,9 +2,9 @@
 //
 //   (J^T P_perp J + mu) dTheta = J^T r,    preconditioner I_d x (B + mu)
 //
-// mu in units of |Y|^2 / (m d^2). Accepted: mu *= max(.2, 1 - (2 rho - 1)^3), rho the ratio of the decrease to the
-// predicted one; rejected: mu *= nu, nu *= 2. The ridge that keeps W tame at the start falls with the residual:
-// ridge <- max(1e-14, min(0.7 ridge, 1e-2 relative squares)).
+// mu in units of |Y|^2 / (m d^2). Accepted: mu *= max(.2, 1 - (2 rho - 1)^3), rho the ratio of the decrease
+// to the predicted one; rejected: mu *= nu, nu *= 2. The ridge that keeps W tame at the start falls with the
+// residual: ridge <- max(1e-14, min(0.7 ridge, 1e-2 relative squares)).
 #pragma once
 
 #include <functional>
@@ -19,12 +19,12 @@ struct LmOptions {
   double mu = 1e-2;
   double tolerance = 1e-27;  // on |r|^2 / |Y|^2: just above the floor that rounding leaves
   int max_steps = 250;
-  int max_inner = 200;       // CG iterations a step
-  int stall_steps = 30;      // no progress over this many steps ends the run
+  int max_inner = 200;   // CG iterations a step
+  int stall_steps = 30;  // no progress over this many steps ends the run
   double stall_factor = 0.9;
 };
 
-enum class LmStatus { converged, stalled, out_of_steps, out_of_time };
+enum class LmStatus { converged, minimum, stalled, out_of_steps, out_of_time };
 
 struct LmResult {
   LmStatus status = LmStatus::stalled;

@@ -86,7 +86,8 @@ void VariableProjection::evaluate(Matrix<double> theta, double ridge, Point& poi
   point.finite = std::isfinite(point.cost);
 }
 
-void VariableProjection::derivative(const Point& point, MatrixView<const double> dtheta, MatrixView<double> z) {
+void VariableProjection::derivative(const Point& point, MatrixView<const double> dtheta,
+                                    MatrixView<double> z) {
   map_.derivative(point.p, dtheta, scratch_);
   multiply(Trans::no, Trans::no, 1.0, std::as_const(scratch_).view(), point.w.view(), 0.0, z, threads_);
 }

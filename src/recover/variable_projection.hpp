@@ -1,4 +1,5 @@
-// The recovery problem with W eliminated. F is linear in W: for fixed Theta, with Phi = [P^1 X, .., P^m X] (n k, m d),
+// The recovery problem with W eliminated. F is linear in W: for fixed Theta, with Phi = [P^1 X, .., P^m X] (n
+// k, m d),
 //
 //   W(Theta) = argmin |Phi W - Y|^2 + lambda |W|^2,    cost(Theta) = |Phi W - Y|^2 + lambda |W|^2 at that W,
 //
@@ -15,14 +16,15 @@ namespace headlens {
 class VariableProjection {
  public:
   // x (n k, d), y (n k, e): views that outlive this.
-  VariableProjection(MatrixView<const double> x, MatrixView<const double> y, Index tokens, Index heads, int threads);
+  VariableProjection(MatrixView<const double> x, MatrixView<const double> y, Index tokens, Index heads,
+                     int threads);
 
   // What one Theta gives. Reused from step to step, since its arrays are the bulk of the memory.
   struct Point {
-    Matrix<double> theta;  // (d, m d)
-    Matrix<double> p;      // (n k m, k)
-    Matrix<double> phi;    // (n k, m d)
-    Matrix<double> w;      // (m d, e)
+    Matrix<double> theta;     // (d, m d)
+    Matrix<double> p;         // (n k m, k)
+    Matrix<double> phi;       // (n k, m d)
+    Matrix<double> w;         // (m d, e)
     Matrix<double> residual;  // (n k, e) Y - Phi W
     Matrix<double> factor;    // Cholesky of Phi^T Phi + lambda
     double squares = 0;       // |residual|^2
@@ -38,8 +40,8 @@ class VariableProjection {
   // dtheta (d, m d) = J^T z
   void adjoint(const Point& point, MatrixView<const double> z, MatrixView<double> dtheta);
 
-  // B (m d, m d), lower: the mean over about `rows` rows of (C^i W_i)(C^j W_j)^T times n k, C the covariance of the
-  // attended tokens. J^T J is about I_d x B for inputs with identity covariance.
+  // B (m d, m d), lower: the mean over about `rows` rows of (C^i W_i)(C^j W_j)^T times n k, C the covariance
+  // of the attended tokens. J^T J is about I_d x B for inputs with identity covariance.
   Matrix<double> curvature(const Point& point, Index rows) const;
 
   Index rows() const { return x_.rows; }

@@ -16,13 +16,25 @@ def test_installed_package_and_program(tmp_path):
     prefix = tmp_path / "prefix"
     run("cmake", "--install", ROOT / "build", "--prefix", prefix)
     source = ROOT / "tests/install/consumer"
-    run("cmake", "-S", source, "-B", tmp_path / "build", "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={prefix}",
-        "-DCMAKE_BUILD_TYPE=Release")
+    run(
+        "cmake",
+        "-S",
+        source,
+        "-B",
+        tmp_path / "build",
+        "-G",
+        "Ninja",
+        f"-DCMAKE_PREFIX_PATH={prefix}",
+        "-DCMAKE_BUILD_TYPE=Release",
+    )
     run("cmake", "--build", tmp_path / "build")
     assert run(tmp_path / "build/consumer").startswith("nmse")
     assert "headlens" in run(prefix / "bin/headlens", "--version")
-    for file in ("share/man/man1/headlens.1", "share/bash-completion/completions/headlens",
-                 "share/zsh/site-functions/_headlens"):
+    for file in (
+        "share/man/man1/headlens.1",
+        "share/bash-completion/completions/headlens",
+        "share/zsh/site-functions/_headlens",
+    ):
         assert (prefix / file).stat().st_size > 500, file
 
 
@@ -31,8 +43,19 @@ def test_installed_headers_need_no_third_party(tmp_path):
     for header in sorted((ROOT / "include/headlens").glob("*.hpp")):
         unit = tmp_path / "unit.cpp"
         unit.write_text(f'#include "headlens/{header.name}"\n')
-        run("g++", "-std=c++20", "-fsyntax-only", "-Wall", "-Werror", "-I", ROOT / "include", "-nostdinc++", "-isystem",
-            *cxx_folders(), unit)
+        run(
+            "g++",
+            "-std=c++20",
+            "-fsyntax-only",
+            "-Wall",
+            "-Werror",
+            "-I",
+            ROOT / "include",
+            "-nostdinc++",
+            "-isystem",
+            *cxx_folders(),
+            unit,
+        )
 
 
 def cxx_folders():

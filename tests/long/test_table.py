@@ -87,5 +87,5 @@ def test_row(error, report, row):
     quantity, (least, most) = ROWS[row]
     values = [quantity(error, seed) for seed in SEEDS]
     required = f"<= {most}" if least == 0 else f">= {least}"
-    report(f"{row}: {min(values):.3g} to {max(values):.3g} (required {required})")
+    report(f"{row}: {min(values):.4g} to {max(values):.4g} (required {required})")
     assert all(least <= value <= most for value in values), values

@@ -1,0 +1,63 @@
+// headlens compare A B: how far two layers are apart, up to the order of heads.
+#include <fmt/format.h>
+
+#include <cmath>
+#include <memory>
+
+#include "command.hpp"
+#include "headlens/layer.hpp"
+
+namespace headlens::app {
+namespace {
+
+struct Arguments {
+  CommonOptions common;
+  std::string a, b;
+};
+
+Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
+
+int run(const Arguments& a) {
+  const Execution execution = a.common.execution();
+  const Comparison result = compare_layers(load_layer(a.a, execution), load_layer(a.b, execution));
+  Json matches = Json::array();
+  std::string text =
+      fmt::format("worst error {:.3e} (Theta {:.3e}, W {:.3e}) over {} matched heads", result.worst_error,
+                  result.worst_theta_error, result.worst_w_error, result.matches.size());
+  if (result.heads_a != result.heads_b)
+    text += fmt::format("\nthe layers have {} and {} distinct heads", result.heads_a, result.heads_b);
+  for (const HeadMatch& match : result.matches) {
+    matches.push_back(
+        {{"a", match.a}, {"b", match.b}, {"theta_error", match.theta_error}, {"w_error", match.w_error}});
+    text += fmt::format("\n  {} ~ {}: Theta {:.3e}, W {:.3e}", match.a, match.b, match.theta_error,
+                        match.w_error);
+  }
+  print(a.common,
+        {{"worst_error", number(result.worst_error)},
+         {"worst_theta_error", result.worst_theta_error},
+         {"worst_w_error", result.worst_w_error},
+         {"heads_a", result.heads_a},
+         {"heads_b", result.heads_b},
+         {"matches", matches}},
+        text);
+  return kOk;
+}
+
+}  // namespace
+
+void add_compare(CLI::App& app) {
+  auto a = std::make_shared<Arguments>();
+  CLI::App& command = *app.add_subcommand("compare", "Compare two layers up to the order of their heads");
+  command.add_option("A", a->a, "layer (.npz: Theta, W)")->required();
+  command.add_option("B", a->b, "layer to measure against: errors are relative to it")->required();
+  add_seed(command, a->common, "accepted everywhere; comparison draws nothing");
+  add_common_options(command, a->common);
+  command.footer(
+      "Heads with equal Theta are merged and heads with W = 0 dropped first. worst_error is null when the "
+      "numbers of\n"
+      "heads then differ.\n\n"
+      "Example:\n  headlens compare recovered.npz truth.npz --json");
+  set_action(command, [a] { return run(*a); });
+}
+
+}  // namespace headlens::app

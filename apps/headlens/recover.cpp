@@ -1,0 +1,121 @@
+// headlens recover EXAMPLES: the heads of an unknown attention layer, with a certificate.
+#include "headlens/recover.hpp"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <memory>
+
+#include "command.hpp"
+#include "headlens/arrays.hpp"
+#include "headlens/error.hpp"
+
+namespace headlens::app {
+namespace {
+
+struct Arguments {
+  CommonOptions common;
+  RecoverOptions recover;
+  std::string examples, output, certificate;
+  std::string heads = "auto";
+};
+
+std::optional<Index> parse_heads(const std::string& text) {
+  if (text == "auto") return std::nullopt;
+  Index value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  require(error == std::errc() && end == text.data() + text.size() && value >= 1, "heads: '", text,
+          "' given, expected auto, or 1 or more");
+  return value;
+}
+
+Json certificate_json(const Certificate& c) {
+  Json trials = Json::array(), heads = Json::array(), phases = Json::object();
+  for (const HeadCountTrial& trial : c.trials)
+    trials.push_back({{"heads", trial.heads},
+                      {"train_error", trial.train_error},
+                      {"held_out_error", trial.held_out_error}});
+  for (const HeadReport& head : c.per_head)
+    heads.push_back(
+        {{"scale", head.scale}, {"effective_rank", head.effective_rank}, {"w_norm", head.w_norm}});
+  for (const Phase& phase : c.phases) phases[phase.name] = phase.seconds;
+  return {{"status", name(c.status)},
+          {"heads", c.heads},
+          {"held_out_error", c.held_out_error},
+          {"train_error", c.train_error},
+          {"examples", c.examples},
+          {"held_out", c.held_out},
+          {"examples_per_unknown", c.examples_per_unknown},
+          {"residual_z", c.residual_z ? Json(*c.residual_z) : Json(nullptr)},
+          {"head_count_evidence", trials},
+          {"per_head", heads},
+          {"starts", c.starts},
+          {"steps", c.steps},
+          {"inner_steps", c.inner_steps},
+          {"phases", phases},
+          {"seconds", c.seconds}};
+}
+
+std::string certificate_text(const Certificate& c) {
+  std::string text = fmt::format(
+      "status            {}\nheads             {}\nheld-out error    {:.2e} (on {} of {} examples; training "
+      "{:.2e})\n"
+      "equations/unknown {:.2f}\nwork              {} starts, {} steps, {} inner steps, {:.2f} s\n",
+      name(c.status), c.heads, c.held_out_error, c.held_out, c.examples, c.train_error,
+      c.examples_per_unknown, c.starts, c.steps, c.inner_steps, c.seconds);
+  text += "heads tried      ";
+  for (const HeadCountTrial& trial : c.trials)
+    text += fmt::format(" {}: {:.1e}", trial.heads, trial.held_out_error);
+  for (std::size_t i = 0; i < c.per_head.size(); ++i)
+    text += fmt::format("\nhead {:<3} logit scale {:.3f}, effective rank {:.2f}, |W| {:.3f}", i,
+                        c.per_head[i].scale, c.per_head[i].effective_rank, c.per_head[i].w_norm);
+  return text;
+}
+
+int run(Arguments& a) {
+  const Execution execution = a.common.execution();
+  a.recover.heads = parse_heads(a.heads);
+  a.recover.seed = a.common.seed;
+  a.recover.validate();
+  const Examples examples = load_examples(a.examples, execution);
+  const Recovery recovery = recover(examples, a.recover, execution);
+  const Json json = certificate_json(recovery.certificate);
+  if (recovery.layer) save_layer(a.output, *recovery.layer);
+  if (!a.certificate.empty()) write_text(a.certificate, json.dump(2) + "\n");
+  print(a.common, json, certificate_text(recovery.certificate));
+  return recovery.layer ? kOk : kOutcome;
+}
+
+}  // namespace
+
+void add_recover(CLI::App& app) {
+  auto a = std::make_shared<Arguments>();
+  CLI::App& command = *app.add_subcommand("recover", "Recover the heads of an attention layer from examples");
+  command.add_option("EXAMPLES", a->examples, "examples (.npz: X (n,k,d), Y (n,k,e))")->required();
+  command.add_option("-o,--output", a->output, "layer to write (.npz: Theta, W), if one is certified")
+      ->type_name("LAYER")
+      ->required();
+  command.add_option("--certificate", a->certificate, "certificate to write (.json)")->type_name("FILE");
+  command.add_option("--heads", a->heads, "number of heads, or auto")->type_name("m")->capture_default_str();
+  command.add_option("--max-heads", a->recover.max_heads, "most heads that auto tries")
+      ->type_name("M")
+      ->capture_default_str();
+  command.add_option("--starts", a->recover.starts, "random starts for each number of heads")
+      ->type_name("R")
+      ->capture_default_str();
+  command
+      .add_option("--time-limit", a->recover.time_limit_seconds, "seconds after which to stop with a status")
+      ->type_name("T");
+  add_seed(command, a->common, "seed of the starts");
+  add_common_options(command, a->common);
+  command.footer(
+      "The status is recovered, approximate, needs_more_examples, not_identified or stalled; only the first "
+      "two come\n"
+      "with a layer, the others exit with status 3.\n\n"
+      "Examples:\n"
+      "  headlens recover examples.npz -o layer.npz --certificate certificate.json\n"
+      "  headlens recover examples.npz --heads 4 --time-limit 60 -o layer.npz");
+  set_action(command, [a] { return run(*a); });
+}
+
+}  // namespace headlens::app

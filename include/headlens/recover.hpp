@@ -1,0 +1,78 @@
+// From labelled examples of an unknown multi-head attention layer to its heads, with a certificate.
+//
+// Variable projection with Levenberg-Marquardt from random starts. Without a given number of heads, 1, 2, 4,
+// .. are tried until the held-out examples are explained; surplus heads are then merged or dropped one by
+// one, each removal kept only if the held-out error stays.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "headlens/execution.hpp"
+#include "headlens/layer.hpp"
+
+namespace headlens {
+
+struct RecoverOptions {
+  std::optional<Index> heads;  // empty: found from the data
+  Index max_heads = 16;        // when they are
+  int starts = 6;              // random starts for each number of heads
+  std::uint64_t seed = 0;
+  std::optional<double> time_limit_seconds;  // ends with a status; never changes an answer that is reached
+
+  void validate() const;
+};
+
+enum class RecoveryStatus {
+  recovered,            // held-out examples are predicted to 8 digits
+  approximate,          // a noise floor was reached, and independent starts agree on the heads
+  needs_more_examples,  // fewer equations than the unknowns ask for
+  not_identified,       // no number of heads explains the held-out examples
+  stalled,              // out of time or of steps on the way
+};
+std::string name(RecoveryStatus status);
+
+struct HeadCountTrial {
+  Index heads = 0;
+  double train_error = 1;  // |F - Y| / |Y|
+  double held_out_error = 1;
+};
+
+struct HeadReport {
+  double scale = 0;           // |Theta|_F: standard deviation of the logits on random signs
+  double effective_rank = 0;  // (sum of singular values)^2 / sum of their squares, of Theta
+  double w_norm = 0;
+};
+
+struct Phase {
+  std::string name;
+  double seconds = 0;
+};
+
+struct Certificate {
+  RecoveryStatus status = RecoveryStatus::not_identified;
+  Index heads = 0;
+  double train_error = 1;
+  double held_out_error = 1;
+  Index examples = 0, held_out = 0;
+  double examples_per_unknown = 0;  // c = n k / (2 m d) for e = d: equations per unknown
+  std::optional<double>
+      residual_z;  // largest z-score of structure in the residual; empty when there is none to test
+  std::vector<HeadCountTrial> trials;  // the evidence for the number of heads
+  std::vector<HeadReport> per_head;
+  int starts = 0, steps = 0, inner_steps = 0;
+  std::vector<Phase> phases;
+  double seconds = 0;
+};
+
+struct Recovery {
+  std::optional<AttentionLayer> layer;  // empty unless recovered or approximate
+  Certificate certificate;
+};
+
+[[nodiscard]] Recovery recover(const Examples& examples, const RecoverOptions& options,
+                               const Execution& execution);
+
+}  // namespace headlens

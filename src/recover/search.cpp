@@ -1,0 +1,89 @@
+#include "recover/search.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "base/parallel.hpp"
+#include "base/random.hpp"
+#include "linalg/multiply.hpp"
+
+namespace headlens {
+
+Split hold_out(const Examples& examples) {
+  const Index n = examples.count(), k = examples.tokens(), d = examples.dim(), e = examples.outputs();
+  const Index held = n >= 2 ? std::max<Index>(1, n / 8) : 0, train = n - held;
+  const double *x = examples.x.data<double>(), *y = examples.y.data<double>();
+  return {{x, train * k, d},
+          {y, train * k, e},
+          {x + train * k * d, held * k, d},
+          {y + train * k * e, held * k, e},
+          k};
+}
+
+Effort::Effort(const RecoverOptions& options, const Execution& execution)
+    : execution_(execution), threads_(thread_count(execution)) {
+  if (options.time_limit_seconds)
+    deadline_ =
+        std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+                                               std::chrono::duration<double>(*options.time_limit_seconds));
+}
+
+bool Effort::expired() const { return deadline_ && std::chrono::steady_clock::now() >= *deadline_; }
+
+void Effort::report(const std::string& phase, int step, double relative_squares, Index heads) const {
+  execution_.check_cancelled();
+  if (!execution_.progress) return;
+  const std::string text = phase + ", " + std::to_string(heads) + " heads, step " + std::to_string(step);
+  // Digits won of the fourteen that float64 can give.
+  execution_.report(text, -0.5 * std::log10(std::max(relative_squares, 1e-28)), 14);
+}
+
+void Effort::count(const LmResult& result) {
+  steps += result.steps;
+  inner += result.inner;
+}
+
+double held_out_error(const Split& split, const Matrix<double>& theta, const Matrix<double>& w, int threads) {
+  if (split.held_x.rows == 0) return 1;
+  const Index d = theta.rows(), m = theta.cols() / d, rows = split.held_x.rows;
+  Matrix<double> p(rows * m, split.tokens), phi(rows, m * d), residual(rows, w.cols());
+  AttentionMap(split.held_x, split.tokens, m, threads).evaluate(theta, p, phi);
+  for (Index i = 0; i < rows; ++i) std::copy_n(split.held_y.row(i), w.cols(), residual.view().row(i));
+  multiply(Trans::no, Trans::no, -1.0, phi.view(), w.view(), 1.0, residual.view(), threads);
+  const double scale = squared_norm(split.held_y);
+  return scale > 0 ? std::sqrt(squared_norm(residual) / scale) : 1;
+}
+
+Candidate solve_from(const Split& split, Matrix<double> theta, const LmOptions& options,
+                     const std::string& phase, Effort& effort) {
+  const Index heads = theta.cols() / theta.rows();
+  VariableProjection problem(split.train_x, split.train_y, split.tokens, heads, effort.threads());
+  VariableProjection::Point point = problem.make_point();
+  point.theta = std::move(theta);
+  const LmResult result = minimise(
+      problem, point, options, [&] { return effort.expired(); },
+      [&](int step, double squares) { effort.report(phase, step, squares, heads); });
+  effort.count(result);
+  Candidate out{std::move(point.theta), std::move(point.w), std::sqrt(result.relative_squares), 1};
+  if (point.finite) out.held_out_error = held_out_error(split, out.theta, out.w, effort.threads());
+  return out;
+}
+
+Matrix<double> random_start(Index dim, Index heads, std::uint64_t seed, int start) {
+  Matrix<double> theta(dim, heads * dim);
+  Stream stream(seed, "start", static_cast<std::uint64_t>(start));
+  for (Index i = 0; i < dim * heads * dim; ++i)
+    theta.data()[i] = 0.5 / static_cast<double>(dim) * stream.normal();
+  return theta;
+}
+
+Candidate copy_of(const Candidate& c) {
+  Candidate out{Matrix<double>(c.theta.rows(), c.theta.cols()), Matrix<double>(c.w.rows(), c.w.cols()),
+                c.train_error, c.held_out_error};
+  std::copy_n(c.theta.data(), c.theta.rows() * c.theta.cols(), out.theta.data());
+  std::copy_n(c.w.data(), c.w.rows() * c.w.cols(), out.w.data());
+  return out;
+}
+
+}  // namespace headlens

@@ -1,0 +1,62 @@
+// Random starts for a given number of heads, and the bookkeeping that every phase shares.
+#pragma once
+
+#include <chrono>
+
+#include "headlens/recover.hpp"
+#include "recover/levenberg_marquardt.hpp"
+
+namespace headlens {
+
+// The examples, cut: the last eighth (at least one) is held out.
+struct Split {
+  MatrixView<const double> train_x, train_y, held_x, held_y;
+  Index tokens = 0;
+};
+Split hold_out(const Examples& examples);
+
+// Heads with what they achieve. Errors are relative: |F - Y| / |Y|.
+struct Candidate {
+  Matrix<double> theta;  // (d, m d)
+  Matrix<double> w;      // (m d, e)
+  double train_error = 1;
+  double held_out_error = 1;
+
+  Index heads() const { return theta.cols() / theta.rows(); }
+};
+
+// Counts, clock and cancellation of one recovery.
+class Effort {
+ public:
+  Effort(const RecoverOptions& options, const Execution& execution);
+  bool expired() const;
+  void report(const std::string& phase, int step, double relative_squares, Index heads) const;
+  void count(const LmResult& result);
+  const Execution& execution() const { return execution_; }
+  int threads() const { return threads_; }
+
+  int starts = 0, steps = 0, inner = 0;
+
+ private:
+  const Execution& execution_;
+  int threads_;
+  std::optional<std::chrono::steady_clock::time_point> deadline_;
+};
+
+// Minimises from theta and measures on the held-out examples.
+Candidate solve_from(const Split& split, Matrix<double> theta, const LmOptions& options,
+                     const std::string& phase, Effort& effort);
+
+// The start of this number: entries N(0, (0.5/d)^2).
+Matrix<double> random_start(Index dim, Index heads, std::uint64_t seed, int start);
+
+double held_out_error(const Split& split, const Matrix<double>& theta, const Matrix<double>& w, int threads);
+
+Candidate copy_of(const Candidate& candidate);
+
+// Held-out relative errors below this are a proof: chance cannot predict 8 digits.
+inline constexpr double kProof = 1e-8;
+// Below this the start has found the layer and is worth polishing.
+inline constexpr double kNear = 1e-3;
+
+}  // namespace headlens

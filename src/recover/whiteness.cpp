@@ -1,0 +1,97 @@
+#include "recover/whiteness.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "base/random.hpp"
+#include "linalg/multiply.hpp"
+
+namespace headlens {
+namespace {
+
+constexpr int kFunctions = 64;  // of each kind
+
+Matrix<double> residual_of(const Split& split, const Candidate& candidate, int threads) {
+  const Index rows = split.train_x.rows, m = candidate.heads(), d = candidate.theta.rows();
+  Matrix<double> p(rows * m, split.tokens), phi(rows, m * d), residual(rows, candidate.w.cols());
+  AttentionMap(split.train_x, split.tokens, m, threads).evaluate(candidate.theta, p, phi);
+  for (Index i = 0; i < rows; ++i) std::copy_n(split.train_y.row(i), residual.cols(), residual.view().row(i));
+  multiply(Trans::no, Trans::no, -1.0, phi.view(), candidate.w.view(), 1.0, residual.view(), threads);
+  return residual;
+}
+
+double token_correlation(const Matrix<double>& residual, Index k) {
+  double sum = 0, squares = 0;
+  for (Index example = 0; example < residual.rows(); example += k)
+    for (Index a = 0; a < k; ++a)
+      for (Index b = 0; b < a; ++b)
+        for (Index c = 0; c < residual.cols(); ++c) {
+          const double product = residual(example + a, c) * residual(example + b, c);
+          sum += product;
+          squares += product * product;
+        }
+  return squares > 0 ? sum / std::sqrt(squares) : 0;
+}
+
+double dot(const double* a, const std::vector<double>& b) {
+  double sum = 0;
+  for (std::size_t j = 0; j < b.size(); ++j) sum += a[j] * b[j];
+  return sum;
+}
+
+std::vector<double> random_direction(Stream& stream, Index dim) {
+  std::vector<double> out(static_cast<std::size_t>(dim));
+  for (double& x : out) x = stream.normal() / std::sqrt(static_cast<double>(dim));
+  return out;
+}
+
+// Values of one random function on every row: (u.x_a)(v.s)(w.s) or relu(u.x_a + v.s), s the sum of the tokens
+// over sqrt(k).
+std::vector<double> random_function(const Split& split, const Matrix<double>& sums, std::uint64_t seed,
+                                    int index) {
+  Stream stream(seed, "whiteness", static_cast<std::uint64_t>(index));
+  const Index d = split.train_x.cols, k = split.tokens;
+  const auto u = random_direction(stream, d), v = random_direction(stream, d),
+             w = random_direction(stream, d);
+  std::vector<double> values(static_cast<std::size_t>(split.train_x.rows));
+  for (Index row = 0; row < split.train_x.rows; ++row) {
+    const double own = dot(split.train_x.row(row), u);
+    const double* s = sums.view().row(row / k);
+    values[static_cast<std::size_t>(row)] =
+        index % 2 == 0 ? (1 + own) * dot(s, v) * dot(s, w) : std::max(0.0, own + dot(s, v));
+  }
+  return values;
+}
+
+double function_correlation(const Split& split, const Matrix<double>& residual, std::uint64_t seed) {
+  const Index k = split.tokens, d = split.train_x.cols, rows = residual.rows();
+  Matrix<double> sums = Matrix<double>::zeros(rows / k, d);
+  for (Index row = 0; row < rows; ++row)
+    for (Index j = 0; j < d; ++j)
+      sums(row / k, j) += split.train_x(row, j) / std::sqrt(static_cast<double>(k));
+  double largest = 0;
+  for (int index = 0; index < 2 * kFunctions; ++index) {
+    const std::vector<double> g = random_function(split, sums, seed, index);
+    for (Index c = 0; c < residual.cols(); ++c) {
+      double sum = 0, squares = 0;
+      for (Index row = 0; row < rows; ++row) {
+        const double product = g[static_cast<std::size_t>(row)] * residual(row, c);
+        sum += product;
+        squares += product * product;
+      }
+      if (squares > 0) largest = std::max(largest, std::abs(sum) / std::sqrt(squares));
+    }
+  }
+  return largest;
+}
+
+}  // namespace
+
+Whiteness residual_whiteness(const Split& split, const Candidate& candidate, std::uint64_t seed,
+                             int threads) {
+  const Matrix<double> residual = residual_of(split, candidate, threads);
+  return {token_correlation(residual, split.tokens), function_correlation(split, residual, seed)};
+}
+
+}  // namespace headlens

@@ -1,0 +1,113 @@
+#include "recover/variable_projection.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <utility>
+
+#include "attention/packing.hpp"
+#include "base/random.hpp"
+#include "headlens/layer.hpp"
+
+namespace headlens {
+namespace {
+
+constexpr Index kTokens = 4, kDim = 5, kHeads = 2, kOutputs = 3, kCount = 30;
+
+Matrix<double> random_matrix(Index rows, Index cols, std::uint64_t seed, double scale = 1) {
+  Matrix<double> out(rows, cols);
+  Stream stream(seed, "test");
+  for (Index i = 0; i < rows * cols; ++i) out.data()[i] = scale * stream.normal();
+  return out;
+}
+
+struct Fixture : testing::Test {
+  Matrix<double> x = random_matrix(kCount * kTokens, kDim, 1);
+  Matrix<double> y = random_matrix(kCount * kTokens, kOutputs, 2);
+  VariableProjection problem{x.view(), y.view(), kTokens, kHeads, 1};
+  VariableProjection::Point point = problem.make_point();
+};
+using VariableProjectionTest = Fixture;
+
+TEST_F(VariableProjectionTest, WIsTheLeastSquaresSolution) {
+  problem.evaluate(random_matrix(kDim, kHeads * kDim, 3, 0.3), 0, point);
+  ASSERT_TRUE(point.finite);
+  // Normal equations: Phi^T residual = 0, up to the jitter of 1e-14.
+  for (Index j = 0; j < kHeads * kDim; ++j)
+    for (Index c = 0; c < kOutputs; ++c) {
+      double sum = 0;
+      for (Index i = 0; i < kCount * kTokens; ++i) sum += point.phi(i, j) * point.residual(i, c);
+      EXPECT_NEAR(sum, 0, 1e-10);
+    }
+  EXPECT_NEAR(point.squares, squared_norm(point.residual), 1e-12 * point.squares);
+}
+
+TEST_F(VariableProjectionTest, ProjectionRemovesTheRangeOfPhi) {
+  problem.evaluate(random_matrix(kDim, kHeads * kDim, 3, 0.3), 0, point);
+  Matrix<double> z = random_matrix(kCount * kTokens, kOutputs, 4), twice(kCount * kTokens, kOutputs);
+  problem.project(point, z);
+  std::copy_n(z.data(), z.rows() * z.cols(), twice.data());
+  problem.project(point, twice);
+  for (Index i = 0; i < z.rows() * z.cols(); ++i) EXPECT_NEAR(z.data()[i], twice.data()[i], 1e-10);
+}
+
+// The gradient of cost = |residual|^2 at ridge 0 is -2 J^T residual, exactly: W is optimal, so its change
+// does not count.
+TEST_F(VariableProjectionTest, AdjointOfTheResidualIsTheGradient) {
+  Matrix<double> theta = random_matrix(kDim, kHeads * kDim, 3, 0.3);
+  const Matrix<double> direction = random_matrix(kDim, kHeads * kDim, 5, 0.3);
+  Matrix<double> start(kDim, kHeads * kDim), gradient(kDim, kHeads * kDim);
+  std::copy_n(theta.data(), kDim * kHeads * kDim, start.data());
+  problem.evaluate(std::move(start), 0, point);
+  problem.adjoint(point, point.residual, gradient);
+  const double h = 1e-6;
+  const auto cost_at = [&](double step) {
+    Matrix<double> moved(kDim, kHeads * kDim);
+    for (Index i = 0; i < kDim * kHeads * kDim; ++i)
+      moved.data()[i] = theta.data()[i] + step * direction.data()[i];
+    VariableProjection::Point there = problem.make_point();
+    problem.evaluate(std::move(moved), 0, there);
+    return there.squares;
+  };
+  const double slope = (cost_at(h) - cost_at(-h)) / (2 * h);
+  EXPECT_NEAR(slope, -2 * inner_product(gradient, direction), 1e-6 * std::abs(slope));
+}
+
+TEST_F(VariableProjectionTest, AdjointIsTheTransposeOfTheDerivative) {
+  problem.evaluate(random_matrix(kDim, kHeads * kDim, 3, 0.3), 1e-3, point);
+  const Matrix<double> v = random_matrix(kDim, kHeads * kDim, 5),
+                       z = random_matrix(kCount * kTokens, kOutputs, 6);
+  Matrix<double> jv(kCount * kTokens, kOutputs), jtz(kDim, kHeads * kDim);
+  problem.derivative(point, v, jv);
+  problem.adjoint(point, z, jtz);
+  EXPECT_NEAR(inner_product(z, jv), inner_product(jtz, v), 1e-10);
+}
+
+// All rows: B = sum over rows of K K^T, K the stacked C^i W_i, which is J with x_a replaced by unit vectors.
+// So for dTheta = u v^T, |J dTheta|^2 = sum_a (x_a . u)^2 |K_a^T v|^2, and summing u over the basis weighs
+// row a by |x_a|^2.
+TEST_F(VariableProjectionTest, CurvatureIsTheRightFactorOfTheNormalMatrix) {
+  for (Index i = 0; i < x.rows(); ++i) {  // rows of unit length make the weights one
+    double square = 0;
+    for (Index j = 0; j < kDim; ++j) square += x(i, j) * x(i, j);
+    for (Index j = 0; j < kDim; ++j) x(i, j) /= std::sqrt(square);
+  }
+  problem.evaluate(random_matrix(kDim, kHeads * kDim, 3, 0.3), 1e-3, point);
+  const Matrix<double> b = problem.curvature(point, kCount * kTokens);
+  const Matrix<double> v = random_matrix(1, kHeads * kDim, 7);
+  double quadratic = 0;
+  for (Index i = 0; i < kHeads * kDim; ++i)
+    for (Index j = 0; j < kHeads * kDim; ++j) quadratic += v(0, i) * v(0, j) * (i >= j ? b(i, j) : b(j, i));
+  double total = 0;
+  Matrix<double> jv(kCount * kTokens, kOutputs);
+  for (Index u = 0; u < kDim; ++u) {
+    Matrix<double> direction = Matrix<double>::zeros(kDim, kHeads * kDim);
+    for (Index j = 0; j < kHeads * kDim; ++j) direction(u, j) = v(0, j);
+    problem.derivative(point, direction, jv);
+    total += squared_norm(jv);
+  }
+  EXPECT_NEAR(quadratic / total, 1, 1e-10);
+}
+
+}  // namespace
+}  // namespace headlens
