@@ -1,5 +1,5 @@
-// How a call runs: threads, memory, notes, progress and cancellation. None of these changes a result, but for one:
-// where memory is too small for a factorisation, an iterative solver takes its place, which is noted.
+// How a call runs: threads, memory, notes, progress and cancellation. None of these changes a result, but for
+// one: where memory is too small for a factorisation, an iterative solver takes its place, which is noted.
 #pragma once
 
 #include <cstdint>

@@ -1,21 +1,10 @@
 #include "recover/certify.hpp"
 
-#include <algorithm>
 #include <cmath>
 
-#include "linalg/blas.hpp"
-#include "linalg/eigen.hpp"
+#include "headlens/inspect.hpp"
 
 namespace headlens {
-namespace {
-
-double frobenius(const double* a, Index size) {
-  double sum = 0;
-  for (Index i = 0; i < size; ++i) sum += a[i] * a[i];
-  return std::sqrt(sum);
-}
-
-}  // namespace
 
 double examples_per_unknown(const Split& split, Index heads) {
   const double d = static_cast<double>(split.train_x.cols), e = static_cast<double>(split.train_y.cols);
@@ -44,21 +33,10 @@ RecoveryStatus verdict(const Split& split, const Candidate& candidate, const Cha
 }
 
 std::vector<HeadReport> describe_heads(const AttentionLayer& layer) {
-  const Index d = layer.dim();
   std::vector<HeadReport> reports;
   for (Index i = 0; i < layer.heads(); ++i) {
-    const double* theta = layer.theta.data<double>() + i * d * d;
-    const MatrixView<const double> view(theta, d, d);
-    Matrix<double> gram = Matrix<double>::zeros(d, d);
-    syrk(Trans::no, 1.0, view, 0.0, gram.view());
-    const SymmetricEigen eigen = symmetric_eigen(gram);
-    double sum = 0, squares = 0;
-    for (const double value : eigen.values) {
-      sum += std::sqrt(std::max(value, 0.0));
-      squares += std::max(value, 0.0);
-    }
-    reports.push_back({frobenius(theta, d * d), squares > 0 ? sum * sum / squares : 0,
-                       frobenius(layer.w.data<double>() + i * d * layer.outputs(), d * layer.outputs())});
+    const HeadSummary head = summarise_head(layer, i);
+    reports.push_back({head.scale, head.effective_rank, head.w_norm});
   }
   return reports;
 }

@@ -59,7 +59,13 @@ Found search_head_count(const Split& split, const RecoverOptions& options, Effor
   for (Index heads = 2; best.best.held_out_error > kProof && !effort.expired(); heads *= 2) {
     best.challenge.more_heads_help = true;  // until shown otherwise
     if (heads > options.max_heads || examples_per_unknown(split, heads) < kFewestEquations) break;
-    Found found = search(split, heads, options, effort);
+    // Surplus heads differ from start to start and never agree: where fewer heads agree already, one start
+    // must first show that more of them help.
+    RecoverOptions tries = options;
+    if (best.challenge.agrees) tries.starts = 1;
+    Found found = search(split, heads, tries, effort);
+    if (best.challenge.agrees && explains_better(found.best, best.best))
+      found = search(split, heads, options, effort);
     certificate.trials.push_back({heads, found.best.train_error, found.best.held_out_error});
     const bool helps = explains_better(found.best, best.best);
     best.challenge.more_heads_help = helps;

@@ -12,8 +12,20 @@ import pytest
 from binary import BINARY, command, fit, predict, run, run_json
 
 TASKS = ["power-mean", "correlation", "native", "query-power", "mixture"]
-COMMANDS = ["generate", "fit", "predict", "evaluate", "info", "completion", "man"]
-ALL = ["", *COMMANDS, *(f"generate {task}" for task in TASKS)]
+COMMANDS = [
+    "generate",
+    "fit",
+    "predict",
+    "evaluate",
+    "recover",
+    "compare",
+    "inspect",
+    "info",
+    "completion",
+    "man",
+]
+LAYERS = ["attention-layer", "examples"]
+ALL = ["", *COMMANDS, *(f"generate {task}" for task in [*TASKS, *LAYERS])]
 
 
 @pytest.mark.parametrize("line", ALL)
@@ -40,7 +52,11 @@ def test_examples_of_the_help_run(tmp_path, make_sets):
     for line in ALL:
         for example in run(line, "--help").stdout.splitlines():
             words = example.split()
-            if words[:1] == ["headlens"] and len(words) > 2 and words[1] in COMMANDS[:-2]:
+            if (
+                words[:1] == ["headlens"]
+                and len(words) > 2
+                and words[1] in ("generate", "fit", "predict", "evaluate", "info")
+            ):
                 run(" ".join(words[1:]).replace("1000", "10").replace("500", "10"), cwd=tmp_path)
                 count += 1
     assert count >= 15 and (tmp_path / "equivariant.hlm").exists() and (tmp_path / "scores.npy").exists()
@@ -92,7 +108,7 @@ def test_completion_scripts_parse(tmp_path):
     "line, expected",
     [
         ("headlens ", set(COMMANDS)),
-        ("headlens generate ", set(TASKS)),
+        ("headlens generate ", {*TASKS, *LAYERS}),
         ("headlens fit --sc", {"--score"}),
         ("headlens fit --score ", {"relu", "softmax", "exp"}),
         ("headlens generate native --matrix s", {"shift"}),

@@ -1,0 +1,188 @@
+// headlens inspect LAYER | --weights FILE: what the heads look like, and how often they agree.
+#include "headlens/inspect.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <memory>
+
+#include "command.hpp"
+#include "headlens/error.hpp"
+
+namespace headlens::app {
+namespace {
+
+struct Arguments {
+  CommonOptions common;
+  InspectOptions inspect;
+  WeightsOptions weights;
+  std::optional<Index> heads, restrict_dim;
+  std::string layer, file, output;
+  std::string q, k, v, o;
+
+  bool separate() const { return !(q.empty() && k.empty() && v.empty() && o.empty()); }
+};
+
+AttentionLayer read_layer(const Arguments& a, const Execution& execution) {
+  if (a.layer.empty()) {
+    WeightsOptions options = a.weights;
+    require(a.heads.has_value(), "heads: none given, but weights are cut into heads by --heads");
+    options.heads = *a.heads;
+    options.restrict_dim = a.restrict_dim.value_or(0);
+    options.validate();
+    return layer_from_weights(
+        a.separate() ? load_weights(a.q, a.k, a.v, a.o, execution) : load_weights(a.file, options, execution),
+        options, execution);
+  }
+  AttentionLayer layer = load_layer(a.layer, execution);
+  return a.restrict_dim ? restrict_layer(layer, *a.restrict_dim) : layer;
+}
+
+void check_arguments(const Arguments& a) {
+  const int sources = !a.layer.empty() + !a.file.empty() + a.separate();
+  require(sources == 1, "inspect: ", sources,
+          " sources given, expected one of LAYER, --weights, or --weights-q, -k, -v and -o");
+  require(!a.separate() || !(a.q.empty() || a.k.empty() || a.v.empty() || a.o.empty()),
+          "inspect: --weights-q, --weights-k, --weights-v and --weights-o go together");
+  require(!a.separate() || (a.weights.prefix.empty() && a.weights.format == WeightsFormat::automatic),
+          "inspect: --format and --prefix go with --weights FILE");
+  require(a.layer.empty() || (!a.heads && !a.weights.layer && a.weights.prefix.empty() &&
+                              a.weights.format == WeightsFormat::automatic),
+          "inspect: --heads, --layer, --format and --prefix go with weights; a layer file has its heads");
+  require(a.restrict_dim.value_or(1) >= 1, "restrict: ", a.restrict_dim.value_or(1),
+          " given, expected 1 or more");
+  a.inspect.validate();
+}
+
+Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
+
+Json share_json(const Share& share) {
+  return {{"share", share.value}, {"low", share.low}, {"high", share.high}};
+}
+
+Json agreement_json(const Agreement& agreement) {
+  Json alike = Json::array();
+  for (const AlikeShare& entry : agreement.alike) {
+    Json item = share_json(entry.share);
+    item["eps"] = entry.eps;
+    alike.push_back(item);
+  }
+  return {{"alike", alike}, {"sparse_matched", share_json(agreement.sparse_matched)}};
+}
+
+Json inspection_json(const Arguments& a, const Inspection& result) {
+  Json heads = Json::array(), closest, agreement;
+  for (const HeadSummary& head : result.per_head)
+    heads.push_back({{"scale", number(head.scale)},
+                     {"effective_rank", head.effective_rank},
+                     {"w_norm", number(head.w_norm)},
+                     {"diagonal_mean", number(head.diagonal_mean)},
+                     {"off_diagonal_deviation", number(head.off_diagonal_deviation)},
+                     {"identity_cosine", number(head.identity_cosine)}});
+  if (result.closest)
+    closest = {
+        {"a", result.closest->a}, {"b", result.closest->b}, {"distance", number(result.closest->distance)}};
+  if (result.agreement) agreement = agreement_json(*result.agreement);
+  return {{"heads", result.heads},      {"distinct_heads", result.distinct_heads},
+          {"dim", result.dim},          {"outputs", result.outputs},
+          {"per_head", heads},          {"closest_pair", closest},
+          {"tokens", a.inspect.tokens}, {"samples", a.inspect.samples},
+          {"agreement", agreement},     {"file", a.output.empty() ? Json(nullptr) : Json(a.output)}};
+}
+
+std::string share_text(const Share& share) {
+  return fmt::format("{:8.4f} % (95%: {:.4f} to {:.4f})", 100 * share.value, 100 * share.low,
+                     100 * share.high);
+}
+
+std::string inspection_text(const Arguments& a, const Inspection& result) {
+  std::string text = fmt::format("heads {} ({} distinct), d = {}, e = {}\n", result.heads,
+                                 result.distinct_heads, result.dim, result.outputs);
+  text += fmt::format("{:>4} {:>10} {:>8} {:>10} {:>10} {:>10} {:>7}", "head", "|Theta|", "eff.rank", "|W|",
+                      "diagonal", "off-diag.", "cos I");
+  for (std::size_t i = 0; i < result.per_head.size(); ++i) {
+    const HeadSummary& head = result.per_head[i];
+    text += fmt::format("\n{:>4} {:>10.4g} {:>8.2f} {:>10.4g} {:>10.3g} {:>10.3g} {:>7.3f}", i, head.scale,
+                        head.effective_rank, head.w_norm, head.diagonal_mean, head.off_diagonal_deviation,
+                        head.identity_cosine);
+  }
+  if (result.closest)
+    text += fmt::format("\nclosest heads {} and {}: {:.3g} of the larger apart", result.closest->a,
+                        result.closest->b, result.closest->distance);
+  if (result.agreement) {
+    text += fmt::format("\nrandom signs, {} tokens, {} rows: all heads attend", a.inspect.tokens,
+                        a.inspect.samples);
+    for (const AlikeShare& entry : result.agreement->alike)
+      text += fmt::format("\n  alike to {:<4}    {}", entry.eps, share_text(entry.share));
+    text += fmt::format("\n  to one token     {}", share_text(result.agreement->sparse_matched));
+  }
+  if (!a.output.empty()) text += fmt::format("\nwritten to {}", a.output);
+  return text;
+}
+
+int run(const Arguments& a) {
+  check_arguments(a);
+  const Execution execution = a.common.execution();
+  const AttentionLayer layer = read_layer(a, execution);
+  InspectOptions options = a.inspect;
+  options.seed = a.common.seed;
+  const Inspection result = inspect_layer(layer, options, execution);
+  if (!a.output.empty()) save_layer(a.output, layer);
+  print(a.common, inspection_json(a, result), inspection_text(a, result));
+  return kOk;
+}
+
+void add_weights_options(CLI::App& command, Arguments& a) {
+  const std::map<std::string, WeightsFormat> formats{{"auto", WeightsFormat::automatic},
+                                                     {"factors", WeightsFormat::factors},
+                                                     {"torch", WeightsFormat::torch},
+                                                     {"hf", WeightsFormat::hugging_face}};
+  command.add_option("--weights", a.file, "attention weights instead (.safetensors or .npz)")
+      ->type_name("FILE");
+  command.add_option("--format", a.weights.format, "how the file names its weights")
+      ->transform(CLI::CheckedTransformer(formats, CLI::ignore_case).description(""))
+      ->type_name("auto|factors|torch|hf")
+      ->default_str("auto");
+  command.add_option("--prefix", a.weights.prefix, "of the names, where a file has several layers")
+      ->type_name("P");
+  command.add_option("--weights-q", a.q, "W_Q alone (.npy: (out, in), q = W_Q x); with the next three")
+      ->type_name("FILE");
+  command.add_option("--weights-k", a.k, "W_K")->type_name("FILE");
+  command.add_option("--weights-v", a.v, "W_V")->type_name("FILE");
+  command.add_option("--weights-o", a.o, "W_O")->type_name("FILE");
+  command.add_option("--heads", a.heads, "heads of the weights")->type_name("m");
+  command.add_option("--layer", a.weights.layer, "of weights (layer, out, in), from 0")->type_name("i");
+}
+
+}  // namespace
+
+void add_inspect(CLI::App& app) {
+  auto a = std::make_shared<Arguments>();
+  CLI::App& command =
+      *app.add_subcommand("inspect", "Describe the heads of a layer, or of attention weights");
+  command.add_option("LAYER", a->layer, "layer (.npz: Theta, W)");
+  add_weights_options(command, *a);
+  command.add_option("--restrict", a->restrict_dim, "keep the first coordinates of Theta and W only")
+      ->type_name("r");
+  command.add_option("-o,--output", a->output, "layer to write (.npz: Theta, W)")->type_name("LAYER");
+  command.add_option("--tokens", a->inspect.tokens, "tokens of a sampled input")
+      ->type_name("k")
+      ->capture_default_str();
+  command.add_option("--samples", a->inspect.samples, "rows to sample")
+      ->type_name("n")
+      ->capture_default_str();
+  add_seed(command, a->common, "seed of the sampled inputs");
+  add_common_options(command, a->common);
+  command.footer(
+      "Per head: |Theta| (the logits' deviation on random signs), effective rank, |W|, mean diagonal of "
+      "Theta,\n"
+      "deviation of its other entries, cosine with the identity. Then how often all heads attend alike (to "
+      "eps in\n"
+      "total variation), or put more than 0.95 on one and the same token.\n\n"
+      "Examples:\n"
+      "  headlens inspect layer.npz --tokens 8\n"
+      "  headlens inspect --weights model.safetensors --prefix encoder.layer.0 --heads 12 -o layer.npz");
+  set_action(command, [a] { return run(*a); });
+}
+
+}  // namespace headlens::app

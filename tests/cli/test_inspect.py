@@ -1,0 +1,254 @@
+"""headlens inspect: layers and checkpoints, against multi-head attention written out in NumPy."""
+
+import json
+import signal
+import struct
+import subprocess
+import time
+
+import numpy as np
+import pytest
+from binary import command, refuse, run, run_json
+
+D, HEADS = 12, 3
+NAMES = {
+    "factors": ["W_Q", "W_K", "W_V", "W_O"],
+    "hf": [f"model.layers.0.self_attn.{x}_proj.weight" for x in "qkvo"],
+    "bert": [
+        *(f"encoder.layer.0.attention.self.{x}.weight" for x in ("query", "key", "value")),
+        "encoder.layer.0.attention.output.dense.weight",
+    ],
+}
+
+
+def softmax(logits):
+    p = np.exp(logits - logits.max(-1, keepdims=True))
+    return p / p.sum(-1, keepdims=True)
+
+
+def multi_head_attention(x, q, k, v, o, heads):
+    """As PyTorch's and Hugging Face's layers do it: project, split into heads, attend, concatenate, project.
+
+    With fewer key and value heads, each serves a run of consecutive query heads.
+    """
+    size = q.shape[0] // heads
+    groups = k.shape[0] // size
+    queries = (x @ q.T).reshape(len(x), heads, size).transpose(1, 0, 2)
+    keys, values = ((x @ w.T).reshape(len(x), groups, -1).transpose(1, 0, 2) for w in (k, v))
+    keys, values = (np.repeat(a, heads // groups, axis=0) for a in (keys, values))
+    context = softmax(queries @ keys.transpose(0, 2, 1) / np.sqrt(size)) @ values
+    return context.transpose(1, 0, 2).reshape(len(x), -1) @ o.T
+
+
+def apply_layer(layer, x):
+    return sum(softmax(x @ theta @ x.T) @ x @ w for theta, w in zip(layer["Theta"], layer["W"]))
+
+
+def draw(groups=HEADS, value=4, outputs=D, dtype=np.float64, seed=0):
+    rng = np.random.default_rng(seed)
+    shapes = [(D, D), (groups * 4, D), (groups * value, D), (outputs, HEADS * value)]
+    return [rng.standard_normal(shape).astype(dtype) / 2 for shape in shapes]
+
+
+def write_safetensors(path, tensors, codes=None):
+    header, body = {}, b""
+    for name, array in tensors.items():
+        code = (codes or {}).get(name, {"float64": "F64", "float32": "F32"}.get(str(array.dtype)))
+        span = [len(body), len(body) + array.nbytes]
+        header[name] = {"dtype": code, "shape": list(array.shape), "data_offsets": span}
+        body += array.tobytes()
+    text = json.dumps(header).encode()
+    path.write_bytes(struct.pack("<Q", len(text)) + text + body)
+    return path
+
+
+def check(path, weights):
+    """The layer in the file computes the attention of these weights, to rounding."""
+    weights = [w.astype(np.float64) for w in weights]
+    x = np.random.default_rng(7).standard_normal((6, D))
+    want = multi_head_attention(x, *weights, HEADS)
+    got = apply_layer(dict(np.load(path)), x)
+    assert np.abs(got - want).max() < 1e-12 * np.abs(want).max()
+
+
+@pytest.fixture
+def layer(tmp_path):
+    return tmp_path / "layer.npz"
+
+
+@pytest.mark.parametrize("naming", NAMES)
+@pytest.mark.parametrize("kind", ["npz", "safetensors"])
+def test_weights_make_the_layer_they_compute(tmp_path, layer, naming, kind):
+    weights = draw(dtype=np.float32 if kind == "safetensors" else np.float64)
+    tensors = dict(zip(NAMES[naming], weights)) | {"embedding": np.ones((5, D))}
+    path = tmp_path / f"weights.{kind}"
+    if kind == "npz":
+        np.savez(path, **tensors)
+    else:
+        write_safetensors(path, tensors)
+    report = run_json("inspect --samples 100 --heads 3 --weights", path, "-o", layer)
+    assert (report["heads"], report["dim"], report["outputs"]) == (HEADS, D, D)
+    assert report["file"] == str(layer)
+    check(layer, weights)
+
+
+def test_torch_weights(tmp_path, layer):
+    q, k, v, o = draw()
+    tensors = {"mha.in_proj_weight": np.vstack([q, k, v]), "mha.out_proj.weight": o}
+    tensors |= {"mha.in_proj_bias": np.ones(3 * D), "mha.out_proj.bias": np.zeros(D)}
+    path = write_safetensors(tmp_path / "m.safetensors", tensors)
+    done = run("inspect --heads 3 --samples 100 --format torch --weights", path, "-o", layer)
+    assert done.stderr.startswith("headlens: note: ") and len(done.stderr.splitlines()) == 1
+    assert "mha.in_proj_bias" in done.stderr and "out_proj.bias" not in done.stderr
+    check(layer, (q, k, v, o))
+
+
+@pytest.mark.parametrize("groups, value, outputs", [(1, 4, D), (1, 2, 5), (3, 7, D)])
+def test_shared_keys_and_other_sizes(tmp_path, layer, groups, value, outputs):
+    weights = draw(groups, value, outputs)
+    path = write_safetensors(tmp_path / "m.safetensors", dict(zip(NAMES["hf"], weights)))
+    run("inspect --heads 3 --samples 100 --weights", path, "-o", layer)
+    check(layer, weights)
+
+
+def test_four_files_with_a_layer_axis(tmp_path, layer):
+    first, second = draw(seed=1), draw(seed=2)
+    words = []
+    for letter, a, b in zip("qkvo", first, second):
+        np.save(tmp_path / f"{letter}.npy", np.stack([a, b]))
+        words += [f"--weights-{letter}", tmp_path / f"{letter}.npy"]
+    run("inspect --heads 3 --layer 1 --samples 100", *words, "-o", layer)
+    check(layer, second)
+    small = tmp_path / "small.npz"
+    run("inspect --heads 3 --layer 1 --samples 100 --restrict 5", *words, "-o", small)
+    again = tmp_path / "again.npz"
+    run("inspect --samples 100 --restrict 5", layer, "-o", again)
+    for name in ("Theta", "W"):
+        whole = np.load(layer)[name]
+        assert np.allclose(np.load(small)[name], whole[:, :5, :5], rtol=0, atol=1e-14)
+        assert np.array_equal(np.load(again)[name], whole[:, :5, :5])
+    assert "--layer" in refuse("inspect --heads 3", *words, folder=tmp_path)
+    assert "2 layers" in refuse("inspect --heads 3 --layer 2", *words, folder=tmp_path)
+    assert "go together" in refuse("inspect --heads 3", *words[:6], folder=tmp_path)
+
+
+def random_layer(m=4, d=5, e=3, seed=0):
+    rng = np.random.default_rng(seed)
+    return {"Theta": rng.standard_normal((m, d, d)), "W": rng.standard_normal((m, d, e))}
+
+
+def test_numbers_of_heads(save):
+    data = random_layer()
+    report = run_json("inspect --samples 50", save(**data).path)
+    off = ~np.eye(5, dtype=bool)
+    for head, theta, w in zip(report["per_head"], data["Theta"], data["W"]):
+        s = np.linalg.svd(theta, compute_uv=False)
+        scale = np.linalg.norm(theta)
+        want = {
+            "scale": scale,
+            "effective_rank": s.sum() ** 2 / (s**2).sum(),
+            "w_norm": np.linalg.norm(w),
+            "diagonal_mean": np.diag(theta).mean(),
+            "off_diagonal_deviation": theta[off].std(),
+            "identity_cosine": np.trace(theta) / scale / np.sqrt(5),
+        }
+        assert head.keys() == want.keys()
+        assert all(np.isclose(head[name], want[name], rtol=1e-7, atol=1e-14) for name in want)
+    pairs = {
+        (a, b): np.linalg.norm(data["Theta"][a] - data["Theta"][b])
+        / max(np.linalg.norm(data["Theta"][a]), np.linalg.norm(data["Theta"][b]))
+        for a in range(4)
+        for b in range(a + 1, 4)
+    }
+    closest = report["closest_pair"]
+    assert (closest["a"], closest["b"]) == min(pairs, key=pairs.get)
+    assert np.isclose(closest["distance"], min(pairs.values()), rtol=1e-13)
+    assert report["heads"] == report["distinct_heads"] == 4
+    assert (report["tokens"], report["samples"], report["outputs"], report["file"]) == (4, 50, 3, None)
+
+
+def test_agreement_against_sampling(save):
+    """Two independent samples of shares differ by less than five deviations."""
+    n, k = 20000, 3
+    data = random_layer(m=2, d=6, seed=3)
+    data["Theta"] /= 4
+    agreement = run_json("inspect --tokens 3", save(**data).path)["agreement"]
+    x = np.random.default_rng(0).choice([-1.0, 1.0], (n, k, 6))
+    p, q = (softmax(np.einsum("ni,ij,nbj->nb", x[:, 0], theta, x)) for theta in data["Theta"])
+    distance = np.abs(p - q).sum(1) / 2
+    shares = [(entry, (distance <= entry["eps"]).mean()) for entry in agreement["alike"]]
+    shares.append((agreement["sparse_matched"], ((p > 0.95) & (q > 0.95)).any(1).mean()))
+    assert [entry["eps"] for entry in agreement["alike"]] == [0.05, 0.1, 0.2]
+    for entry, want in shares:
+        assert abs(entry["share"] - want) < 5 * np.sqrt(2 * max(want * (1 - want), 1 / n) / n)
+        assert entry["low"] <= entry["share"] <= entry["high"]
+
+
+def test_same_seed_same_answer(save):
+    path = save(**random_layer(m=2)).path
+    one = run("inspect --threads 1 --json --seed 4", path).stdout
+    assert one == run("inspect --threads 3 --json --seed 4", path).stdout
+    assert one != run("inspect --threads 1 --json --seed 5", path).stdout
+
+
+def test_text(save):
+    text = run("inspect --samples 100", save(**random_layer()).path).stdout
+    assert "heads 4 (4 distinct), d = 5, e = 3" in text and "closest heads" in text and "alike to 0.2" in text
+
+
+def test_layers_with_little_to_say(save):
+    one = run_json("inspect", save("a", Theta=np.zeros((1, 1, 1)), W=np.ones((1, 1, 1))).path)
+    assert one["closest_pair"] is None and one["agreement"]["alike"][0]["share"] == 1
+    assert set(one["per_head"][0].values()) == {0, 1}
+    absent = save("b", Theta=np.ones((2, 3, 3)), W=np.zeros((2, 3, 1))).path
+    assert run_json("inspect", absent)["agreement"] is None
+    assert "(0 distinct)" in run("inspect", absent).stdout
+
+
+@pytest.mark.parametrize(
+    "words, text",
+    [
+        ("", "sources"),
+        ("layer.npz --weights weights.npz", "2 sources"),
+        ("layer.npz --heads 2", "--heads"),
+        ("layer.npz --tokens 1", "tokens: 1"),
+        ("layer.npz --samples 0", "samples: 0"),
+        ("layer.npz --restrict 6", "d = 5"),
+        ("layer.npz --restrict 0", "restrict: 0"),
+        ("layer.npz --seed -1", "seed"),
+        ("layer.npz --tokens 100000000 --max-memory 1G", "needs"),
+        ("missing.npz", "missing.npz"),
+        ("weights.npz", "'Theta' is missing"),
+        ("--weights weights.npz", "--heads"),
+        ("--weights weights.npz --heads 5", "(12, 12) has 12 rows, which do not make 5 heads"),
+        ("--weights weights.npz --heads 0", "heads: 0"),
+        ("--weights weights.npz --heads 3 --format torch", "torch"),
+        ("--weights weights.npz --heads 3 --format other", "other"),
+        ("--weights weights.npz --heads 3 --prefix p", "'p'"),
+        ("--weights weights.npz --heads 3 --layer 0", "layer axis"),
+        ("--weights weights.npz --heads 3 --restrict 13", "13"),
+        ("--weights weights.npz --heads 3 --max-memory 1K", "memory"),
+        ("--weights weights.pt --heads 3", "weights.pt"),
+        ("--weights half.safetensors --heads 3", "BF16"),
+        ("--weights nan.npz --heads 3", "nan"),
+    ],
+)
+def test_misuse(tmp_path, monkeypatch, words, text):
+    monkeypatch.chdir(tmp_path)
+    weights = dict(zip(NAMES["factors"], draw()))
+    np.savez("layer.npz", **random_layer())
+    np.savez("weights.npz", **weights)
+    np.savez("nan.npz", **weights | {"W_V": np.full((D, D), np.nan)})
+    half = {name: array.astype(np.float16) for name, array in weights.items()}
+    write_safetensors(tmp_path / "half.safetensors", half, dict.fromkeys(half, "BF16"))
+    assert text in refuse("inspect", words, "-o out.npz", folder=tmp_path)
+
+
+def test_interruption(save, tmp_path):
+    words = command("inspect --samples 2000000000", save(**random_layer()).path, "-o", tmp_path / "out.npz")
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        time.sleep(0.5)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    assert process.returncode == 130 and out == "" and len(err.splitlines()) == 1
+    assert not (tmp_path / "out.npz").exists()
