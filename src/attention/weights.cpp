@@ -44,9 +44,10 @@ struct Checkpoint {
   std::string find(const Names& suffixes) const {
     for (const std::string& suffix : suffixes) {
       const Names found = ending_in(suffix);
-      require(found.size() <= 1, file, ": ", found.size(), " tensors end in '", suffix, "' ('", found.front(),
+      if (found.empty()) continue;
+      require(found.size() == 1, file, ": ", found.size(), " tensors end in '", suffix, "' ('", found.front(),
               "', '", found.back(), "'): choose one with a longer --prefix");
-      if (found.size() == 1) return found.front();
+      return found.front();
     }
     return "";
   }
