@@ -88,6 +88,18 @@ def measure(session, target, model, count):
     return session.run("evaluate model.hlm test.npz")["nmse"]
 
 
+def recover_a_layer(session):
+    """The second question: the heads of a hidden layer, from examples alone."""
+    session.run("generate attention-layer --heads 4 --dim 16 --tokens 6 --count 320 --seed 1 -o examples.npz"
+                " --layer-out truth.npz")  # fmt: skip
+    certificate = session.run("recover examples.npz -o layer.npz")
+    error = session.run("compare layer.npz truth.npz")["worst_error"]
+    for name in ("examples.npz", "truth.npz", "layer.npz"):
+        (DEMO / name).unlink()
+    return (f"A hidden attention layer (d = 16) from 320 examples: {certificate['status']}, {certificate['heads']} heads,"
+            f" worst error {error:.0e}, {certificate['seconds']:.1f} s")  # fmt: skip
+
+
 def table_lines(curves):
     yield f"{'error (nmse) on fresh sets':<30}" + "".join(f"{f'n = {n}':>10}" for n in COUNTS)
     for target in TARGETS:
@@ -113,6 +125,7 @@ def main():
     print()
     for line in table_lines(curves):
         print(line)
+    print(recover_a_layer(session))
     for name in ("train.npz", "test.npz", "model.hlm"):
         (DEMO / name).unlink()
     svg = curves_svg(TARGETS, MODELS, COUNTS, curves)

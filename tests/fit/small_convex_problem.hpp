@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "base/random.hpp"
-#include "linalg/block_operator.hpp"
 #include "fit/loss.hpp"
+#include "linalg/block_operator.hpp"
 
 namespace headlens::testing {
 
