@@ -28,12 +28,13 @@ struct Found {
 };
 
 // Starts until the held-out error is a proof, or two starts agree on a noise floor.
-Found search(const Split& split, Index heads, const RecoverOptions& options, Effort& effort) {
+Found search(const Split& split, Index heads, const RecoverOptions& options, Effort& effort,
+             const LmOptions& lm = {}) {
   Found found;
   for (int start = 0; start < options.starts && !(start > 0 && effort.expired()); ++start) {
     ++effort.starts;
     Candidate next =
-        solve_from(split, random_start(split.train_x.cols, heads, options.seed, start), {}, "search", effort);
+        solve_from(split, random_start(split.train_x.cols, heads, options.seed, start), lm, "search", effort);
     const bool first = start == 0;
     const bool agrees = !first && distance(next, found.best) < kAgreement;
     found.challenge.agrees = found.challenge.agrees || agrees;
@@ -45,6 +46,13 @@ Found search(const Split& split, Index heads, const RecoverOptions& options, Eff
     if (found.best.held_out_error < kProof || found.challenge.agrees) break;
   }
   return found;
+}
+
+// One short run, enough to see whether this many heads explain more. Surplus heads leave a flat valley in
+// which a full run would wander.
+Found probe(const Split& split, Index heads, RecoverOptions options, Effort& effort) {
+  options.starts = 1;
+  return search(split, heads, options, effort, {.max_steps = 60, .stall_steps = 8});
 }
 
 bool explains_better(const Candidate& more, const Candidate& fewer) {
@@ -59,11 +67,9 @@ Found search_head_count(const Split& split, const RecoverOptions& options, Effor
   for (Index heads = 2; best.best.held_out_error > kProof && !effort.expired(); heads *= 2) {
     best.challenge.more_heads_help = true;  // until shown otherwise
     if (heads > options.max_heads || examples_per_unknown(split, heads) < kFewestEquations) break;
-    // Surplus heads differ from start to start and never agree: where fewer heads agree already, one start
-    // must first show that more of them help.
-    RecoverOptions tries = options;
-    if (best.challenge.agrees) tries.starts = 1;
-    Found found = search(split, heads, tries, effort);
+    // Where fewer heads agree on a noise floor already, more must first show that they help.
+    Found found =
+        best.challenge.agrees ? probe(split, heads, options, effort) : search(split, heads, options, effort);
     if (best.challenge.agrees && explains_better(found.best, best.best))
       found = search(split, heads, options, effort);
     certificate.trials.push_back({heads, found.best.train_error, found.best.held_out_error});
@@ -82,9 +88,7 @@ bool more_heads_help(const Split& split, const Found& found, const RecoverOption
                      Certificate& certificate) {
   const Index heads = 2 * found.best.heads();
   if (examples_per_unknown(split, heads) < kFewestEquations) return false;  // cannot be asked
-  RecoverOptions once = options;
-  once.starts = 1;
-  const Found more = search(split, heads, once, effort);
+  const Found more = probe(split, heads, options, effort);
   certificate.trials.push_back({heads, more.best.train_error, more.best.held_out_error});
   return explains_better(more.best, found.best);
 }
