@@ -44,15 +44,21 @@ void Effort::count(const LmResult& result) {
   inner += result.inner;
 }
 
-double held_out_error(const Split& split, const Matrix<double>& theta, const Matrix<double>& w, int threads) {
-  if (split.held_x.rows == 0) return 1;
-  const Index d = theta.rows(), m = theta.cols() / d, rows = split.held_x.rows;
-  Matrix<double> p(rows * m, split.tokens), phi(rows, m * d), residual(rows, w.cols());
-  AttentionMap(split.held_x, split.tokens, m, threads).evaluate(theta, p, phi);
-  for (Index i = 0; i < rows; ++i) std::copy_n(split.held_y.row(i), w.cols(), residual.view().row(i));
+Matrix<double> residual_on(MatrixView<const double> x, MatrixView<const double> y, Index tokens,
+                           const Matrix<double>& theta, const Matrix<double>& w, int threads) {
+  const Index d = theta.rows(), m = theta.cols() / d;
+  Matrix<double> p(x.rows * m, tokens), phi(x.rows, m * d), residual(x.rows, w.cols());
+  AttentionMap(x, tokens, m, threads).evaluate(theta, p, phi);
+  for (Index i = 0; i < x.rows; ++i) std::copy_n(y.row(i), w.cols(), residual.view().row(i));
   multiply(Trans::no, Trans::no, -1.0, phi.view(), w.view(), 1.0, residual.view(), threads);
+  return residual;
+}
+
+double held_out_error(const Split& split, const Matrix<double>& theta, const Matrix<double>& w, int threads) {
   const double scale = squared_norm(split.held_y);
-  return scale > 0 ? std::sqrt(squared_norm(residual) / scale) : 1;
+  if (scale == 0) return 1;  // nothing held out, or nothing to predict
+  return std::sqrt(squared_norm(residual_on(split.held_x, split.held_y, split.tokens, theta, w, threads)) /
+                   scale);
 }
 
 Candidate solve_from(const Split& split, Matrix<double> theta, const LmOptions& options,

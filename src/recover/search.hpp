@@ -50,6 +50,10 @@ Candidate solve_from(const Split& split, Matrix<double> theta, const LmOptions& 
 // The start of this number: entries N(0, (0.5/d)^2).
 Matrix<double> random_start(Index dim, Index heads, std::uint64_t seed, int start);
 
+// Y - F(X) for these heads.
+Matrix<double> residual_on(MatrixView<const double> x, MatrixView<const double> y, Index tokens,
+                           const Matrix<double>& theta, const Matrix<double>& w, int threads);
+
 double held_out_error(const Split& split, const Matrix<double>& theta, const Matrix<double>& w, int threads);
 
 Candidate copy_of(const Candidate& candidate);

@@ -5,21 +5,11 @@
 #include <vector>
 
 #include "base/random.hpp"
-#include "linalg/multiply.hpp"
 
 namespace headlens {
 namespace {
 
 constexpr int kFunctions = 64;  // of each kind
-
-Matrix<double> residual_of(const Split& split, const Candidate& candidate, int threads) {
-  const Index rows = split.train_x.rows, m = candidate.heads(), d = candidate.theta.rows();
-  Matrix<double> p(rows * m, split.tokens), phi(rows, m * d), residual(rows, candidate.w.cols());
-  AttentionMap(split.train_x, split.tokens, m, threads).evaluate(candidate.theta, p, phi);
-  for (Index i = 0; i < rows; ++i) std::copy_n(split.train_y.row(i), residual.cols(), residual.view().row(i));
-  multiply(Trans::no, Trans::no, -1.0, phi.view(), candidate.w.view(), 1.0, residual.view(), threads);
-  return residual;
-}
 
 double token_correlation(const Matrix<double>& residual, Index k) {
   double sum = 0, squares = 0;
@@ -90,7 +80,8 @@ double function_correlation(const Split& split, const Matrix<double>& residual, 
 
 Whiteness residual_whiteness(const Split& split, const Candidate& candidate, std::uint64_t seed,
                              int threads) {
-  const Matrix<double> residual = residual_of(split, candidate, threads);
+  const Matrix<double> residual =
+      residual_on(split.train_x, split.train_y, split.tokens, candidate.theta, candidate.w, threads);
   return {token_correlation(residual, split.tokens), function_correlation(split, residual, seed)};
 }
 
