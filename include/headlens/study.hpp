@@ -1,0 +1,106 @@
+// Studies: a grid of cells from a TOML file, run by a resumable runner into one SQLite file.
+//
+// A cell is one fit or one recovery on random data. Its inputs are every value that decides its outcome, and
+// its key is a hash of them, so a store never mixes cells of different meaning and never repeats one.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "headlens/array.hpp"
+#include "headlens/execution.hpp"
+
+namespace headlens {
+
+using StudyValue = std::variant<std::int64_t, double, std::string, bool>;
+using StudyValues = std::vector<std::pair<std::string, StudyValue>>;  // in the order of the study file
+std::string text(const StudyValue& value);                            // shortest form that reads back
+
+enum class StudyCommand { fit, recover };
+
+// One dimension of the grid. A value is a number or word for the option of the axis' name, or a named bundle
+// of options (`[variants.model] RFA = {model = "rfa", heads = 1000}`), known in results by its name.
+struct StudyAxis {
+  std::string name;
+  std::vector<StudyValue> values;
+  std::vector<StudyValues> bundles;  // empty, or the options behind each value
+};
+
+enum class FigureKind { learning_curves, head_curves, phase_diagram, sample_table };
+
+struct FigureSpec {
+  FigureKind kind = FigureKind::learning_curves;
+  std::string title, caption;
+  std::string x, y;           // an axis; a recorded quantity (phase diagram: two axes)
+  std::string panel, series;  // axes; either may be empty
+  std::string quantity;       // what a phase diagram colours or a sample table measures
+};
+
+// "`better` has the smaller `quantity` than `worse`", tested pairwise on equal sets and seeds along axis `x`.
+struct FindingSpec {
+  std::string text;                  // what the paper says
+  std::string quantity, x;           // recorded quantity; axis along which it is judged
+  StudyValues better, worse, where;  // values of axes that pick the cells compared
+  double from = 0, to = 0;           // range of x in which it should hold; 0, 0: everywhere
+};
+
+struct Study {
+  std::string name, title, question;
+  StudyCommand command = StudyCommand::fit;
+  StudyValues fixed;
+  std::vector<StudyAxis> axes;
+  std::vector<std::uint64_t> seeds;
+  std::vector<std::string> record;  // quantities kept of every cell
+  std::vector<FigureSpec> figures;
+  std::vector<FindingSpec> findings;
+  std::string source;  // the file, word for word, with --set applied
+};
+
+// Errors name the file, the line and the key. `overrides` are "key=value" as in TOML:
+// "grid.samples=[64,128]".
+Study read_study(const std::filesystem::path& path, const std::vector<std::string>& overrides = {});
+
+enum class CellStatus { missing, running, done, failed };
+std::string name(CellStatus status);
+
+struct StudyCell {
+  std::string key;
+  StudyValues axes;    // this cell's value on each axis, as the study names it
+  StudyValues inputs;  // every option, defaults included
+  std::uint64_t seed = 0;
+  CellStatus status = CellStatus::missing;
+  StudyValues outputs;  // recorded quantities; for a failed cell, empty
+  std::string error;
+  double seconds = 0;
+  std::uint64_t peak_bytes = 0;
+  std::string version, git_commit, host, blas_core, finished;
+};
+
+struct StudyResults {
+  Study study;
+  std::vector<StudyCell> cells;  // in the order of the grid
+  std::string command_line;      // that ran it last
+};
+
+struct RunOptions {
+  int jobs = 0;               // cells at a time; 0: one a thread of the budget
+  bool retry_failed = false;  // failed cells are run again
+};
+
+struct RunSummary {
+  Index total = 0, already_done = 0, ran = 0, failed = 0, elsewhere = 0;  // elsewhere: in another process
+  double seconds = 0;
+};
+
+RunSummary run_study(const Study& study, const std::filesystem::path& store, const RunOptions& options,
+                     const Execution& execution);
+
+// Every study of a store, with its cells, finished or not.
+std::vector<StudyResults> read_results(const std::filesystem::path& store);
+
+}  // namespace headlens
