@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <memory>
 
@@ -29,6 +30,8 @@ std::optional<Index> parse_heads(const std::string& text) {
   return value;
 }
 
+Json optional_json(const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); }
+
 Json certificate_json(const Certificate& c) {
   Json trials = Json::array(), heads = Json::array(), phases = Json::object();
   for (const HeadCountTrial& trial : c.trials)
@@ -36,8 +39,11 @@ Json certificate_json(const Certificate& c) {
                       {"train_error", trial.train_error},
                       {"held_out_error", trial.held_out_error}});
   for (const HeadReport& head : c.per_head)
-    heads.push_back(
-        {{"scale", head.scale}, {"effective_rank", head.effective_rank}, {"w_norm", head.w_norm}});
+    heads.push_back({{"scale", head.scale},
+                     {"effective_rank", head.effective_rank},
+                     {"w_norm", head.w_norm},
+                     {"theta_error_bar", head.theta_bar},
+                     {"w_error_bar", head.w_bar}});
   for (const Phase& phase : c.phases) phases[phase.name] = phase.seconds;
   return {{"status", name(c.status)},
           {"heads", c.heads},
@@ -46,7 +52,10 @@ Json certificate_json(const Certificate& c) {
           {"examples", c.examples},
           {"held_out", c.held_out},
           {"examples_per_unknown", c.examples_per_unknown},
-          {"residual_z", c.residual_z ? Json(*c.residual_z) : Json(nullptr)},
+          {"residual_z", optional_json(c.residual_z)},
+          {"noise", optional_json(c.noise)},
+          {"smallest_singular_value", optional_json(c.smallest_singular_value)},
+          {"weakest_direction", c.weakest_shares},
           {"head_count_evidence", trials},
           {"per_head", heads},
           {"starts", c.starts},
@@ -66,9 +75,20 @@ std::string certificate_text(const Certificate& c) {
   text += "heads tried      ";
   for (const HeadCountTrial& trial : c.trials)
     text += fmt::format(" {}: {:.1e}", trial.heads, trial.held_out_error);
-  for (std::size_t i = 0; i < c.per_head.size(); ++i)
-    text += fmt::format("\nhead {:<3} logit scale {:.3f}, effective rank {:.2f}, |W| {:.3f}", i,
-                        c.per_head[i].scale, c.per_head[i].effective_rank, c.per_head[i].w_norm);
+  if (c.smallest_singular_value) {
+    const auto most = std::max_element(c.weakest_shares.begin(), c.weakest_shares.end());
+    text += fmt::format(
+        "\nweakest direction moves the labels by {:.1e} of their size for all of Theta's, {:.0f}% in head {}",
+        *c.smallest_singular_value, 100 * *most, most - c.weakest_shares.begin());
+    text += fmt::format("\nnoise of labels   {:.1e}", *c.noise);
+    text +=
+        "\n\nhead  logit scale  effective rank      |W|   error of Theta   error of W (at most, relative)";
+  }
+  for (std::size_t i = 0; i < c.per_head.size(); ++i) {
+    const HeadReport& head = c.per_head[i];
+    text += fmt::format("\n{:<4}  {:>11.3f}  {:>14.2f}  {:>7.3f}  {:>15.1e}  {:>11.1e}", i, head.scale,
+                        head.effective_rank, head.w_norm, head.theta_bar, head.w_bar);
+  }
   return text;
 }
 

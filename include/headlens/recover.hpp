@@ -44,6 +44,9 @@ struct HeadReport {
   double scale = 0;           // |Theta|_F: standard deviation of the logits on random signs
   double effective_rank = 0;  // (sum of singular values)^2 / sum of their squares, of Theta
   double w_norm = 0;
+  // |error| / |Theta| and |error| / |W| stay below these, to first order: with probability 0.95 when
+  // approximate, always when recovered.
+  double theta_bar = 0, w_bar = 0;
 };
 
 struct Phase {
@@ -60,6 +63,12 @@ struct Certificate {
   double examples_per_unknown = 0;  // c = n k / (2 m d) for e = d: equations per unknown
   std::optional<double>
       residual_z;  // largest z-score of structure in the residual; empty when there is none to test
+  std::optional<double> noise;  // standard deviation of the labels' noise, from the residual
+  // Smallest singular value of the projected Jacobian, in units of |Y| / |Theta|: the share by which the
+  // labels change when Theta moves by its own size where they see it least, and each head's part in that
+  // direction.
+  std::optional<double> smallest_singular_value;
+  std::vector<double> weakest_shares;
   std::vector<HeadCountTrial> trials;  // the evidence for the number of heads
   std::vector<HeadReport> per_head;
   int starts = 0, steps = 0, inner_steps = 0;

@@ -1,8 +1,12 @@
 #include "recover/certify.hpp"
 
+#include <algorithm>
 #include <cmath>
 
+#include "attention/packing.hpp"
 #include "headlens/inspect.hpp"
+#include "recover/error_bars.hpp"
+#include "recover/weakest_direction.hpp"
 
 namespace headlens {
 
@@ -32,13 +36,27 @@ RecoveryStatus verdict(const Split& split, const Candidate& candidate, const Cha
   return generalises ? RecoveryStatus::not_identified : RecoveryStatus::needs_more_examples;
 }
 
-std::vector<HeadReport> describe_heads(const AttentionLayer& layer) {
-  std::vector<HeadReport> reports;
+void describe(const Split& split, const Candidate& candidate, std::uint64_t seed, Effort& effort,
+              Certificate& certificate) {
+  const AttentionLayer layer = unpack_layer(candidate.theta, candidate.w);
+  VariableProjection problem(split.train_x, split.train_y, split.tokens, candidate.heads(), effort.threads());
+  VariableProjection::Point point = problem.make_point();
+  problem.evaluate(copy_of(candidate.theta), 0, point);
+  if (!point.finite) return;
+  const ErrorBars bars = error_bars(
+      problem, point, candidate.held_out_error < kProof ? ResidualIs::anything : ResidualIs::noise, seed);
+  const WeakestDirection weakest = weakest_direction(problem, point, bars.draws);
+  effort.inner += bars.inner + weakest.products;
+  certificate.noise = bars.noise;
+  certificate.smallest_singular_value = weakest.response;
+  certificate.weakest_shares = weakest.shares;
   for (Index i = 0; i < layer.heads(); ++i) {
     const HeadSummary head = summarise_head(layer, i);
-    reports.push_back({head.scale, head.effective_rank, head.w_norm});
+    const HeadBars& bar = bars.heads[static_cast<std::size_t>(i)];
+    certificate.per_head.push_back({head.scale, head.effective_rank, head.w_norm,
+                                    bar.theta / std::max(head.scale, 1e-300),
+                                    bar.w / std::max(head.w_norm, 1e-300)});
   }
-  return reports;
 }
 
 }  // namespace headlens

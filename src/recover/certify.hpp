@@ -15,6 +15,8 @@ inline constexpr double kFewestEquations = 1.5;
 RecoveryStatus verdict(const Split& split, const Candidate& candidate, const Challenge& challenge,
                        bool expired);
 
-std::vector<HeadReport> describe_heads(const AttentionLayer& layer);
+// Conditioning, noise, and every head with its error bars.
+void describe(const Split& split, const Candidate& candidate, std::uint64_t seed, Effort& effort,
+              Certificate& certificate);
 
 }  // namespace headlens

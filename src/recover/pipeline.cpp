@@ -154,6 +154,11 @@ Recovery recover(const Examples& examples, const RecoverOptions& options, const 
   if (plausible)
     found.challenge.returns = timed(
         certificate, "nudge", [&] { return returns_after_nudge(split, found.best, options.seed, effort); });
+  if (plausible)
+    timed(certificate, "error bars", [&] {
+      describe(split, found.best, options.seed, effort, certificate);
+      return true;
+    });
 
   certificate.status = verdict(split, found.best, found.challenge, effort.expired());
   certificate.heads = found.best.heads();
@@ -168,10 +173,7 @@ Recovery recover(const Examples& examples, const RecoverOptions& options, const 
   certificate.inner_steps = effort.inner;
   const bool certified =
       certificate.status == RecoveryStatus::recovered || certificate.status == RecoveryStatus::approximate;
-  if (certified) {
-    recovery.layer = unpack_layer(found.best.theta, found.best.w);
-    certificate.per_head = describe_heads(*recovery.layer);
-  }
+  if (certified) recovery.layer = unpack_layer(found.best.theta, found.best.w);
   certificate.seconds = std::chrono::duration<double>(Clock::now() - start).count();
   return recovery;
 }

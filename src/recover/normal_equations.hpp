@@ -1,0 +1,38 @@
+// (J^T P_perp J + mu) dTheta = g by conjugate gradients, with the preconditioner I_d x (B + mu) in which B is
+// the curvature of the problem at some point nearby. J is applied, never formed.
+#pragma once
+
+#include "recover/variable_projection.hpp"
+
+namespace headlens {
+
+class Preconditioner {
+ public:
+  void refresh(const VariableProjection& problem, const VariableProjection::Point& point);
+  void shift(double mu);
+  // a (B + mu)^-1 for a (d, m d); a itself if B + mu cannot be factored.
+  Matrix<double> apply(const Matrix<double>& a) const;
+
+ private:
+  Matrix<double> curvature_, factor_;
+  bool usable_ = false;
+};
+
+// out (d, m d) = J^T P_perp J a. image (n k, e) is left as P_perp J a.
+void apply_normal_matrix(VariableProjection& problem, const VariableProjection::Point& point,
+                         const Matrix<double>& a, Matrix<double>& image, Matrix<double>& out);
+
+struct Step {
+  Matrix<double> direction;
+  double predicted = 0;  // decrease of |r|^2 that the linear model promises
+  int inner = 0;
+};
+
+Step solve_step(VariableProjection& problem, const VariableProjection::Point& point,
+                const Matrix<double>& gradient, double mu, double tolerance, int cap,
+                const Preconditioner& preconditioner);
+
+Matrix<double> copy_of(const Matrix<double>& a);
+void add(double factor, const Matrix<double>& from, Matrix<double>& to);
+
+}  // namespace headlens

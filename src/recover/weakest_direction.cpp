@@ -1,0 +1,124 @@
+#include "recover/weakest_direction.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "linalg/eigen.hpp"
+
+namespace headlens {
+namespace {
+
+constexpr int kMostSteps = 60, kWindow = 6;
+constexpr double kSettled = 0.01;  // relative change of the eigenvalue over a window
+
+struct Vector {
+  Matrix<double> a, ha;  // a and H a
+};
+using Vectors = std::vector<Vector>;
+
+void scale(double factor, Vector& v) {
+  for (Matrix<double>* part : {&v.a, &v.ha})
+    for (Index i = 0; i < part->rows() * part->cols(); ++i) part->data()[i] *= factor;
+}
+
+// Adds v to an orthonormal basis, unless nothing of it is new.
+void extend(Vectors& basis, Vector v) {
+  const double before = std::sqrt(squared_norm(v.a));
+  if (!(before > 0)) return;
+  scale(1 / before, v);
+  for (int pass = 0; pass < 2; ++pass)  // twice is enough
+    for (const Vector& other : basis) {
+      const double overlap = inner_product(other.a, v.a);
+      add(-overlap, other.a, v.a);
+      add(-overlap, other.ha, v.ha);
+    }
+  const double left = std::sqrt(squared_norm(v.a));
+  if (!(left > 1e-8)) return;
+  scale(1 / left, v);
+  basis.push_back(std::move(v));
+}
+
+// sum_i c[i] basis[i] over i >= from
+Vector combination(const Vectors& basis, const double* c, std::size_t from) {
+  const Matrix<double>& shape = basis[0].a;
+  Vector out{Matrix<double>::zeros(shape.rows(), shape.cols()),
+             Matrix<double>::zeros(shape.rows(), shape.cols())};
+  for (std::size_t i = from; i < basis.size(); ++i) {
+    add(c[i], basis[i].a, out.a);
+    add(c[i], basis[i].ha, out.ha);
+  }
+  return out;
+}
+
+struct Ritz {
+  Vectors lowest, steps;  // the lowest Ritz vectors, and their parts outside the first vectors of the basis
+};
+
+Ritz rayleigh_ritz(const Vectors& basis, std::size_t wanted) {
+  const auto size = static_cast<Index>(basis.size());
+  Matrix<double> projected(size, size);
+  for (Index i = 0; i < size; ++i)
+    for (Index j = 0; j <= i; ++j)
+      projected(i, j) = inner_product(basis[std::size_t(i)].a, basis[std::size_t(j)].ha);
+  const SymmetricEigen eigen = symmetric_eigen(projected.view());
+  Ritz out;
+  if (!eigen.ok()) return out;
+  for (std::size_t r = 0; r < std::min(wanted, basis.size()); ++r) {
+    const double* c = eigen.vectors.view().row(static_cast<Index>(r));
+    out.lowest.push_back(combination(basis, c, 0));
+    out.steps.push_back(combination(basis, c, wanted));
+  }
+  return out;
+}
+
+}  // namespace
+
+WeakestDirection weakest_direction(VariableProjection& problem, const VariableProjection::Point& point,
+                                   const std::vector<Matrix<double>>& starts) {
+  const Index d = problem.dim(), m = problem.heads();
+  Matrix<double> image(problem.rows(), problem.outputs());
+  const auto with_image = [&](Matrix<double> a) {
+    Vector v{std::move(a), Matrix<double>(d, m * d)};
+    apply_normal_matrix(problem, point, v.a, image, v.ha);
+    return v;
+  };
+  Preconditioner preconditioner;
+  preconditioner.refresh(problem, point);
+  preconditioner.shift(1e-14 * problem.y_squares() / static_cast<double>(m * d * d));
+
+  WeakestDirection out;
+  Vectors basis;
+  for (const Matrix<double>& start : starts) extend(basis, with_image(copy_of(start)));
+  if (basis.empty()) return out;
+  const std::size_t block = basis.size();
+  Ritz ritz = rayleigh_ritz(basis, block);
+  std::vector<double> values;
+  while (!ritz.lowest.empty()) {
+    values.push_back(inner_product(ritz.lowest[0].a, ritz.lowest[0].ha));
+    out.shares.clear();
+    for (Index i = 0; i < m; ++i)
+      out.shares.push_back(squared_norm(std::as_const(ritz.lowest[0].a).view().block(0, i * d, d, d)));
+    const bool settled =
+        values.size() > kWindow && values[values.size() - 1 - kWindow] < (1 + kSettled) * values.back();
+    if (settled || out.steps == kMostSteps) break;
+    basis.clear();
+    std::vector<Matrix<double>> residuals;
+    for (Vector& v : ritz.lowest) {
+      Matrix<double> residual = copy_of(v.ha);
+      add(-inner_product(v.a, v.ha), v.a, residual);
+      residuals.push_back(preconditioner.apply(residual));
+      extend(basis, std::move(v));
+    }
+    for (Matrix<double>& residual : residuals) extend(basis, with_image(std::move(residual)));
+    for (Vector& step : ritz.steps) extend(basis, std::move(step));
+    ritz = rayleigh_ritz(basis, block);
+    ++out.steps;
+  }
+  out.products = (out.steps + 1) * static_cast<int>(block);
+  const double value = values.empty() ? 0 : std::max(0.0, values.back());
+  out.response = std::sqrt(value * squared_norm(point.theta) / std::max(problem.y_squares(), 1e-300));
+  return out;
+}
+
+}  // namespace headlens
