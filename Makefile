@@ -35,6 +35,7 @@ fuzz:
 bench: build
 	@scripts/setup bench
 	@$(PYTHON) bench/run.py
+	@$(PYTHON) bench/recovery.py
 
 lint:
 	@scripts/setup dev

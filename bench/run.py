@@ -137,4 +137,5 @@ def main():
     print("\nwritten to bench/results/features.json")
 
 
-main()
+if __name__ == "__main__":
+    main()

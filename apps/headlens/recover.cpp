@@ -18,7 +18,7 @@ struct Arguments {
   CommonOptions common;
   RecoverOptions recover;
   std::string examples, output, certificate;
-  std::string heads = "auto";
+  std::string heads = "auto", start = "random";
 };
 
 std::optional<Index> parse_heads(const std::string& text) {
@@ -57,6 +57,7 @@ Json certificate_json(const Certificate& c) {
           {"smallest_singular_value", optional_json(c.smallest_singular_value)},
           {"weakest_direction", c.weakest_shares},
           {"head_count_evidence", trials},
+          {"moment_singular_values", c.moment_values},
           {"per_head", heads},
           {"starts", c.starts},
           {"steps", c.steps},
@@ -75,6 +76,10 @@ std::string certificate_text(const Certificate& c) {
   text += "heads tried      ";
   for (const HeadCountTrial& trial : c.trials)
     text += fmt::format(" {}: {:.1e}", trial.heads, trial.held_out_error);
+  if (!c.moment_values.empty()) {
+    text += "\nmoment's values  ";
+    for (const double value : c.moment_values) text += fmt::format(" {:.2g}", value / c.moment_values[0]);
+  }
   if (c.smallest_singular_value) {
     const auto most = std::max_element(c.weakest_shares.begin(), c.weakest_shares.end());
     text += fmt::format(
@@ -95,6 +100,7 @@ std::string certificate_text(const Certificate& c) {
 int run(Arguments& a) {
   const Execution execution = a.common.execution();
   a.recover.heads = parse_heads(a.heads);
+  a.recover.start = a.start == "spectral" ? RecoverStart::spectral : RecoverStart::random;
   a.recover.seed = a.common.seed;
   a.recover.validate();
   const Examples examples = load_examples(a.examples, execution);
@@ -120,8 +126,12 @@ void add_recover(CLI::App& app) {
   command.add_option("--max-heads", a->recover.max_heads, "most heads that auto tries")
       ->type_name("M")
       ->capture_default_str();
-  command.add_option("--starts", a->recover.starts, "random starts for each number of heads")
+  command.add_option("--starts", a->recover.starts, "starts for each number of heads")
       ->type_name("R")
+      ->capture_default_str();
+  command.add_option("--start", a->start, "random, or spectral (many examples, three tokens or more)")
+      ->type_name("random|spectral")
+      ->check(CLI::IsMember({"random", "spectral"}))
       ->capture_default_str();
   command
       .add_option("--time-limit", a->recover.time_limit_seconds, "seconds after which to stop with a status")

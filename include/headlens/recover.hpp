@@ -15,10 +15,17 @@
 
 namespace headlens {
 
+enum class RecoverStart {
+  random,    // small and random
+  spectral,  // in the span that a moment of the examples shows; needs three tokens and many examples
+};
+std::string name(RecoverStart start);
+
 struct RecoverOptions {
   std::optional<Index> heads;  // empty: found from the data
   Index max_heads = 16;        // when they are
-  int starts = 6;              // random starts for each number of heads
+  int starts = 6;              // for each number of heads
+  RecoverStart start = RecoverStart::random;
   std::uint64_t seed = 0;
   std::optional<double> time_limit_seconds;  // ends with a status; never changes an answer that is reached
 
@@ -70,6 +77,7 @@ struct Certificate {
   std::optional<double> smallest_singular_value;
   std::vector<double> weakest_shares;
   std::vector<HeadCountTrial> trials;  // the evidence for the number of heads
+  std::vector<double> moment_values;   // and, with a spectral start, singular values that fall after it
   std::vector<HeadReport> per_head;
   int starts = 0, steps = 0, inner_steps = 0;
   std::vector<Phase> phases;

@@ -9,89 +9,14 @@
 #include "headlens/error.hpp"
 #include "headlens/recover.hpp"
 #include "recover/certify.hpp"
-#include "recover/challenge.hpp"
+#include "recover/head_count.hpp"
 #include "recover/reduce.hpp"
-#include "recover/search.hpp"
 #include "recover/whiteness.hpp"
 
 namespace headlens {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-constexpr double kAgreement = 0.05;  // relative distance at which two starts have found the same noisy heads
-constexpr double kHelps = 0.95;      // an error this much smaller is not chance
-
-struct Found {
-  Candidate best;
-  Challenge challenge;
-};
-
-// Starts until the held-out error is a proof, or two starts agree on a noise floor.
-Found search(const Split& split, Index heads, const RecoverOptions& options, Effort& effort,
-             const LmOptions& lm = {}) {
-  Found found;
-  for (int start = 0; start < options.starts && !(start > 0 && effort.expired()); ++start) {
-    ++effort.starts;
-    Candidate next =
-        solve_from(split, random_start(split.train_x.cols, heads, options.seed, start), lm, "search", effort);
-    const bool first = start == 0;
-    const bool agrees = !first && distance(next, found.best) < kAgreement;
-    found.challenge.agrees = found.challenge.agrees || agrees;
-    if (first || next.held_out_error < found.best.held_out_error) {
-      // A much better start makes the agreement of worse ones worthless.
-      if (!first && !agrees) found.challenge.agrees = false;
-      found.best = std::move(next);
-    }
-    if (found.best.held_out_error < kProof || found.challenge.agrees) break;
-  }
-  return found;
-}
-
-// One short run, enough to see whether this many heads explain more. Surplus heads leave a flat valley in
-// which a full run would wander.
-Found probe(const Split& split, Index heads, RecoverOptions options, Effort& effort) {
-  options.starts = 1;
-  return search(split, heads, options, effort, {.max_steps = 60, .stall_steps = 8});
-}
-
-bool explains_better(const Candidate& more, const Candidate& fewer) {
-  return more.held_out_error < kHelps * fewer.held_out_error;
-}
-
-// 1, 2, 4, .. heads until the held-out examples are explained, or more heads no longer help.
-Found search_head_count(const Split& split, const RecoverOptions& options, Effort& effort,
-                        Certificate& certificate) {
-  Found best = search(split, 1, options, effort);
-  certificate.trials.push_back({1, best.best.train_error, best.best.held_out_error});
-  for (Index heads = 2; best.best.held_out_error > kProof && !effort.expired(); heads *= 2) {
-    best.challenge.more_heads_help = true;  // until shown otherwise
-    if (heads > options.max_heads || examples_per_unknown(split, heads) < kFewestEquations) break;
-    // Where fewer heads agree on a noise floor already, more must first show that they help.
-    Found found =
-        best.challenge.agrees ? probe(split, heads, options, effort) : search(split, heads, options, effort);
-    if (best.challenge.agrees && explains_better(found.best, best.best))
-      found = search(split, heads, options, effort);
-    certificate.trials.push_back({heads, found.best.train_error, found.best.held_out_error});
-    const bool helps = explains_better(found.best, best.best);
-    best.challenge.more_heads_help = helps;
-    if (helps)
-      best = std::move(found);
-    else if (heads > 2)
-      break;
-  }
-  return best;
-}
-
-// For a given number of heads: would twice as many explain more?
-bool more_heads_help(const Split& split, const Found& found, const RecoverOptions& options, Effort& effort,
-                     Certificate& certificate) {
-  const Index heads = 2 * found.best.heads();
-  if (examples_per_unknown(split, heads) < kFewestEquations) return false;  // cannot be asked
-  const Found more = probe(split, heads, options, effort);
-  certificate.trials.push_back({heads, more.best.train_error, more.best.held_out_error});
-  return explains_better(more.best, found.best);
-}
 
 double predicted_bytes(const Split& split, Index heads) {
   const double rows = static_cast<double>(split.train_x.rows), e = static_cast<double>(split.train_y.cols);
@@ -117,6 +42,8 @@ std::string name(RecoveryStatus status) {
   return names[static_cast<int>(status)];
 }
 
+std::string name(RecoverStart start) { return start == RecoverStart::random ? "random" : "spectral"; }
+
 void RecoverOptions::validate() const {
   require(!heads || *heads >= 1, "heads: ", heads.value_or(0), " given, expected auto, or 1 or more");
   require(max_heads >= 1, "max-heads: ", max_heads, " given, expected 1 or more");
@@ -135,13 +62,15 @@ Recovery recover(const Examples& examples, const RecoverOptions& options, const 
                                   "the recovery");
   Effort effort(options, execution);
 
+  const Starts starts = timed(certificate, "starts", [&] { return make_starts(split, options, effort); });
+  certificate.moment_values = starts.span.values;
   Found found = timed(certificate, "search", [&] {
-    return options.heads ? search(split, *options.heads, options, effort)
-                         : search_head_count(split, options, effort, certificate);
+    return options.heads ? search(split, *options.heads, starts, effort)
+                         : search_head_count(split, starts, effort, certificate);
   });
   const bool noisy = found.best.held_out_error > kProof;
   if (noisy && options.heads && found.challenge.agrees)
-    found.challenge.more_heads_help = more_heads_help(split, found, options, effort, certificate);
+    found.challenge.more_heads_help = more_heads_help(split, found, starts, effort, certificate);
   const bool plausible = !noisy || (found.challenge.agrees && !found.challenge.more_heads_help);
   if (plausible && (!options.heads || looks_degenerate(found.best)))
     found.best = timed(certificate, "reduce",

@@ -9,8 +9,8 @@
 namespace headlens {
 namespace {
 
-constexpr int kMostSteps = 60, kWindow = 6;
-constexpr double kSettled = 0.01;  // relative change of the eigenvalue over a window
+constexpr int kMostSteps = 40, kWindow = 4;
+constexpr double kSettled = 0.02;  // relative change of the eigenvalue over a window
 
 struct Vector {
   Matrix<double> a, ha;  // a and H a

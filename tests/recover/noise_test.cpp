@@ -19,7 +19,7 @@ Noisy recover_noisy(double sigma, std::uint64_t seed) {
   Noisy out;
   out.truth = draw_teacher({.heads = 2, .dim = 6, .seed = seed});
   out.examples =
-      draw_examples(out.truth, {.count = 200, .tokens = 4, .noise = sigma, .seed = seed + 500}, {});
+      draw_examples(out.truth, {.count = 120, .tokens = 4, .noise = sigma, .seed = seed + 500}, {});
   out.recovery = recover(out.examples, {.heads = 2}, {.threads = 1});
   return out;
 }

@@ -1,0 +1,85 @@
+"""Recovery against Adam in PyTorch: same examples, one thread, float64, alternating in one run.
+
+headlens is timed as a user sees it: the whole command, with reading, certificate and writing. The rival's time is the
+training alone of its first run that succeeds. Writes bench/results/recovery.json. `bench/recovery.py LIMIT` gives the
+rival LIMIT seconds a case (default 60).
+"""
+
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+
+import numpy as np
+from run import ROOT, environment, info
+
+CASES = [  # k, d, m, n, s
+    (4, 8, 2, 64, 0.5),
+    (4, 8, 2, 64, 2),
+    (4, 8, 2, 64, 8),
+    (4, 8, 3, 96, 2),
+    (6, 16, 4, 160, 0.5),
+    (6, 16, 4, 160, 2),
+    (6, 16, 4, 160, 4),
+    (8, 32, 4, 260, 2),
+    (16, 32, 8, 256, 2),
+]
+SEEDS = range(3)
+
+
+def command(*words):
+    done = subprocess.run([str(ROOT / "build/headlens"), *words, "--json"], capture_output=True, text=True)
+    return json.loads(done.stdout)
+
+
+def run_case(k, d, m, n, s, seed, limit, core, folder):
+    examples, truth, layer = (str(folder / name) for name in ("ex.npz", "truth.npz", "layer.npz"))
+    command("generate", "attention-layer", "--heads", str(m), "--dim", str(d), "--tokens", str(k), "--scale",
+            str(s), "--count", str(n), "--seed", str(seed), "-o", examples, "--layer-out", truth)  # fmt: skip
+    start = time.perf_counter()
+    certificate = command("recover", examples, "--heads", str(m), "--threads", "1", "-o", layer)
+    ours = {"seconds": time.perf_counter() - start, "status": certificate["status"]}
+    ours["error"] = command("compare", layer, truth)["worst_error"]
+    rival = ["/usr/bin/python3", str(ROOT / "bench/rivals/adam.py"), examples, truth, str(m), "1", str(limit)]
+    done = subprocess.run(rival, capture_output=True, text=True, env=environment(core, 1))
+    if done.returncode:
+        sys.exit(f"adam: {done.stderr.strip().splitlines()[-1]}")
+    return {"headlens": ours, "adam": json.loads(done.stdout)}
+
+
+def line(case, results):
+    k, d, m, n, s = case
+    ours = np.array([r["headlens"]["seconds"] for r in results])
+    theirs = [r["adam"]["seconds"] for r in results]
+    reached = [t for t in theirs if t is not None]
+    ratios = [
+        (r["adam"]["seconds"] or r["adam"]["limit"]) / r["headlens"]["seconds"] for r in results
+    ]  # a lower bound where Adam did not arrive
+    adam = f"{np.median(reached):.1f} s" if reached else "-"
+    return (
+        f"| {k}, {d}, {m} | {n} | {s} | {np.median(ours):.2f} s | {sum(r['headlens']['error'] < 1e-8 for r in results)}"
+        f" of {len(results)} | {adam} | {len(reached)} of {len(results)} | {min(ratios):.0f} to {max(ratios):.0f} |"
+    )
+
+
+def main():
+    limit = float(sys.argv[1]) if len(sys.argv) > 1 else 60.0
+    machine = info()
+    print("| k, d, m | examples | s | headlens | below 1e-8 | Adam | below 1e-8 | times sooner |")
+    print("|---|---|---|---|---|---|---|---|")
+    out = {"machine": machine, "limit": limit, "cases": []}
+    with tempfile.TemporaryDirectory() as name:
+        for case in CASES:
+            results = [
+                run_case(*case, seed, limit, machine["blas_core"], pathlib.Path(name)) for seed in SEEDS
+            ]
+            out["cases"].append({"case": case, "results": results})
+            print(line(case, results), flush=True)
+    (ROOT / "bench/results").mkdir(exist_ok=True)
+    (ROOT / "bench/results/recovery.json").write_text(json.dumps(out, indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,34 @@
+// Starts for a number of heads, and the number of heads itself.
+#pragma once
+
+#include "recover/challenge.hpp"
+#include "recover/spectral.hpp"
+
+namespace headlens {
+
+// Where starts come from: the seed, and the span of the heads if that was asked for.
+struct Starts {
+  const RecoverOptions& options;
+  HeadSpan span;
+
+  Matrix<double> theta(const Split& split, Index heads, int start, Effort& effort) const;
+};
+Starts make_starts(const Split& split, const RecoverOptions& options, Effort& effort);
+
+struct Found {
+  Candidate best;
+  Challenge challenge;
+};
+
+// Starts until the held-out error is a proof, or two starts agree on a noise floor.
+Found search(const Split& split, Index heads, const Starts& starts, Effort& effort);
+
+// 1, 2, 4, .. heads (with a span: from the number that its gap shows) until the held-out examples are
+// explained, or more heads no longer help.
+Found search_head_count(const Split& split, const Starts& starts, Effort& effort, Certificate& certificate);
+
+// For a given number of heads: would twice as many explain more?
+bool more_heads_help(const Split& split, const Found& found, const Starts& starts, Effort& effort,
+                     Certificate& certificate);
+
+}  // namespace headlens
