@@ -15,6 +15,17 @@ double examples_per_unknown(const Split& split, Index heads) {
   return static_cast<double>(split.train_x.rows) * e / (static_cast<double>(heads) * d * (d + e));
 }
 
+Split first_examples(const Split& split, Index heads) {
+  const double share = kEnoughEquations / examples_per_unknown(split, heads);
+  if (share >= 0.5) return split;
+  const Index k = split.tokens;
+  const auto rows = static_cast<Index>(share * static_cast<double>(split.train_x.rows / k)) * k;
+  Split thin = split;
+  thin.train_x = split.train_x.block(0, 0, rows, split.train_x.cols);
+  thin.train_y = split.train_y.block(0, 0, rows, split.train_y.cols);
+  return thin;
+}
+
 RecoveryStatus verdict(const Split& split, const Candidate& candidate, const Challenge& challenge,
                        bool expired) {
   if (squared_norm(split.train_y) == 0)
@@ -36,13 +47,13 @@ RecoveryStatus verdict(const Split& split, const Candidate& candidate, const Cha
   return generalises ? RecoveryStatus::not_identified : RecoveryStatus::needs_more_examples;
 }
 
-void describe(const Split& split, const Candidate& candidate, std::uint64_t seed, Effort& effort,
+bool describe(const Split& split, const Candidate& candidate, std::uint64_t seed, Effort& effort,
               Certificate& certificate) {
   const AttentionLayer layer = unpack_layer(candidate.theta, candidate.w);
   VariableProjection problem(split.train_x, split.train_y, split.tokens, candidate.heads(), effort.threads());
   VariableProjection::Point point = problem.make_point();
   problem.evaluate(copy_of(candidate.theta), 0, point);
-  if (!point.finite) return;
+  if (!point.finite) return false;
   const ErrorBars bars = error_bars(
       problem, point, candidate.held_out_error < kProof ? ResidualIs::anything : ResidualIs::noise, seed);
   const WeakestDirection weakest = weakest_direction(problem, point, bars.draws);
@@ -57,6 +68,7 @@ void describe(const Split& split, const Candidate& candidate, std::uint64_t seed
                                     bar.theta / std::max(head.scale, 1e-300),
                                     bar.w / std::max(head.w_norm, 1e-300)});
   }
+  return true;
 }
 
 }  // namespace headlens

@@ -11,12 +11,17 @@ double examples_per_unknown(const Split& split, Index heads);
 // Fewer equations than this per unknown and even a perfect solver cannot tell the heads.
 inline constexpr double kFewestEquations = 1.5;
 
+// And this many are plenty, even for logits of deviation 16: more examples only sharpen what these show.
+inline constexpr double kEnoughEquations = 32;
+// The first examples of the split, enough for this many heads; the split itself if it has hardly more.
+Split first_examples(const Split& split, Index heads);
+
 // See RecoveryStatus for the meaning of each outcome.
 RecoveryStatus verdict(const Split& split, const Candidate& candidate, const Challenge& challenge,
                        bool expired);
 
-// Conditioning, noise, and every head with its error bars.
-void describe(const Split& split, const Candidate& candidate, std::uint64_t seed, Effort& effort,
+// Conditioning, noise, and every head with its error bars; false where the heads cannot be evaluated.
+bool describe(const Split& split, const Candidate& candidate, std::uint64_t seed, Effort& effort,
               Certificate& certificate);
 
 }  // namespace headlens

@@ -27,7 +27,7 @@ bool returns_after_nudge(const Split& split, const Candidate& candidate, std::ui
     for (Index a = 0; a < d; ++a)
       for (Index b = 0; b < d; ++b) theta(a, b) += kNudge * entry * stream.normal();
   }
-  const LmOptions options{.ridge = 1e-12, .mu = 1e-6, .max_steps = 40, .stall_steps = 8};
+  const LmOptions options{.ridge = 1e-12, .mu = 1e-6, .max_steps = 40, .stall_steps = 8, .flat = kTight};
   const Candidate back = solve_from(split, std::move(nudged.theta), options, "nudge", effort);
   return distance(back, candidate) < kReturned * kNudge;
 }

@@ -12,29 +12,46 @@ constexpr double kAgreement = 0.05;  // relative distance at which two starts ha
 constexpr double kHelps = 0.95;      // an error this much smaller is not chance
 constexpr Index kDirectionsBeyond = 4;  // of the span, after the heads, so that a gap can be seen
 
-Found run_starts(const Split& split, Index heads, const Starts& starts, int count, const LmOptions& lm,
-                 Effort& effort) {
-  Found found;
-  for (int start = 0; start < count && !(start > 0 && effort.expired()); ++start) {
+// Equations per unknown that the search for the heads uses; the rest only sharpens what it finds. Even logits
+// of deviation 16 and more are found with 25.
+constexpr double kEnough = 32;
+constexpr int kFewStarts =
+    2;  // for a number of heads that may be too small: surplus heads help more than starts
+constexpr int kThinStarts = 2;  // later starts take all examples, in case the first ones are not typical
+
+Candidate solve_start(const Split& split, Index heads, const Starts& starts, int start, const LmOptions& lm,
+                      Effort& effort) {
+  const Split thin = start < kThinStarts ? first_examples(split, heads) : split;
+  Candidate found = solve_from(thin, starts.theta(thin, heads, start, effort), lm, "search", effort);
+  if (thin.train_x.rows == split.train_x.rows) return found;
+  return solve_from(split, std::move(found.theta),
+                    {.ridge = 1e-14, .mu = 1e-5, .max_steps = lm.max_steps, .stall_steps = 8}, "search",
+                    effort);
+}
+
+// The starts from `first` on, added to what earlier ones found.
+void run_starts(const Split& split, Index heads, const Starts& starts, int first, int last,
+                const LmOptions& lm, Effort& effort, Found& found) {
+  for (int start = first; start < last && !(start > 0 && effort.expired()); ++start) {
     ++effort.starts;
-    Candidate next = solve_from(split, starts.theta(split, heads, start, effort), lm, "search", effort);
-    const bool first = start == 0;
-    const bool agrees = !first && distance(next, found.best) < kAgreement;
+    Candidate next = solve_start(split, heads, starts, start, lm, effort);
+    const bool agrees = start > 0 && distance(next, found.best) < kAgreement;
     found.challenge.agrees = found.challenge.agrees || agrees;
-    if (first || next.held_out_error < found.best.held_out_error) {
+    if (start == 0 || next.held_out_error < found.best.held_out_error) {
       // A much better start makes the agreement of worse ones worthless.
-      if (!first && !agrees) found.challenge.agrees = false;
+      if (start > 0 && !agrees) found.challenge.agrees = false;
       found.best = std::move(next);
     }
-    if (found.best.held_out_error < kProof || found.challenge.agrees) break;
+    if (found.settled()) break;
   }
-  return found;
 }
 
 // One short run, enough to see whether this many heads explain more. Surplus heads leave a flat valley in
 // which a full run would wander.
 Found probe(const Split& split, Index heads, const Starts& starts, Effort& effort) {
-  return run_starts(split, heads, starts, 1, {.max_steps = 60, .stall_steps = 8}, effort);
+  Found found;
+  run_starts(split, heads, starts, 0, 1, {.max_steps = 60, .stall_steps = 8}, effort, found);
+  return found;
 }
 
 bool explains_better(const Candidate& more, const Candidate& fewer) {
@@ -59,23 +76,34 @@ Starts make_starts(const Split& split, const RecoverOptions& options, Effort& ef
 }
 
 Found search(const Split& split, Index heads, const Starts& starts, Effort& effort) {
-  return run_starts(split, heads, starts, starts.options.starts, {}, effort);
+  Found found;
+  run_starts(split, heads, starts, 0, starts.options.starts, {}, effort, found);
+  return found;
 }
 
 Found search_head_count(const Split& split, const Starts& starts, Effort& effort, Certificate& certificate) {
+  const int few = std::min(kFewStarts, starts.options.starts);
+  const auto glance = [&](Index heads) {
+    Found found;
+    run_starts(split, heads, starts, 0, few, {}, effort, found);
+    certificate.trials.push_back({heads, found.best.train_error, found.best.held_out_error});
+    return found;
+  };
   const Index most = starts.options.max_heads;
   const Index first = starts.span.values.empty() ? 1 : std::min(starts.span.count_heads(), most);
-  Found best = search(split, first, starts, effort);
-  certificate.trials.push_back({first, best.best.train_error, best.best.held_out_error});
+  Found best = glance(first);
   for (Index heads = 2 * first; best.best.held_out_error > kProof && !effort.expired(); heads *= 2) {
     best.challenge.more_heads_help = true;  // until shown otherwise
     if (heads > most || examples_per_unknown(split, heads) < kFewestEquations) break;
     // Where fewer heads agree on a noise floor already, more must first show that they help.
-    Found found =
-        best.challenge.agrees ? probe(split, heads, starts, effort) : search(split, heads, starts, effort);
-    if (best.challenge.agrees && explains_better(found.best, best.best))
-      found = search(split, heads, starts, effort);
-    certificate.trials.push_back({heads, found.best.train_error, found.best.held_out_error});
+    if (best.challenge.agrees) {
+      const Found more = probe(split, heads, starts, effort);
+      certificate.trials.push_back({heads, more.best.train_error, more.best.held_out_error});
+      best.challenge.more_heads_help = explains_better(more.best, best.best);
+      if (!best.challenge.more_heads_help && heads > 2 * first) break;
+      if (!best.challenge.more_heads_help) continue;
+    }
+    Found found = glance(heads);
     const bool helps = explains_better(found.best, best.best);
     best.challenge.more_heads_help = helps;
     if (helps)
@@ -83,6 +111,8 @@ Found search_head_count(const Split& split, const Starts& starts, Effort& effort
     else if (heads > 2 * first)
       break;
   }
+  if (!best.settled())
+    run_starts(split, best.best.heads(), starts, few, starts.options.starts, {}, effort, best);
   return best;
 }
 

@@ -18,6 +18,8 @@ Starts make_starts(const Split& split, const RecoverOptions& options, Effort& ef
 struct Found {
   Candidate best;
   Challenge challenge;
+
+  bool settled() const { return best.held_out_error < kProof || challenge.agrees; }
 };
 
 // Starts until the held-out error is a proof, or two starts agree on a noise floor.

@@ -12,8 +12,6 @@ namespace {
 
 constexpr double kSmallestRidge = 1e-14;
 constexpr int kMaxRejections = 14;
-// Promised decreases this small beside the cost, three times in a row: a minimum with a residual, i.e. noise.
-constexpr double kFlat = 1e-9;
 
 }  // namespace
 
@@ -56,7 +54,7 @@ LmResult minimise(VariableProjection& problem, VariableProjection::Point& point,
     const Step step =
         solve_step(problem, point, gradient, mu * unit, tolerance, options.max_inner, preconditioner);
     result.inner += step.inner;
-    flat = step.predicted < kFlat * point.cost ? flat + 1 : 0;
+    flat = step.predicted < options.flat * point.cost ? flat + 1 : 0;
     if (flat == 3) {
       result.status = LmStatus::minimum;
       return result;

@@ -22,6 +22,9 @@ struct LmOptions {
   int max_inner = 200;   // CG iterations a step
   int stall_steps = 30;  // no progress over this many steps ends the run
   double stall_factor = 0.9;
+  // Promised decreases this small beside the cost, three times in a row: a minimum with a residual, i.e.
+  // noise. A decrease of delta is sqrt(delta c) standard errors, c the equations per unknown.
+  double flat = 1e-6;
 };
 
 enum class LmStatus { converged, minimum, stalled, out_of_steps, out_of_time };

@@ -34,6 +34,34 @@ auto timed(Certificate& certificate, const std::string& name, Work&& work) {
   return result;
 }
 
+// Fewer heads if fewer do; then every challenge that the verdict asks for.
+void put_to_the_test(const Split& split, const Starts& starts, Effort& effort, Found& found,
+                     Certificate& certificate) {
+  const RecoverOptions& options = starts.options;
+  const bool noisy = found.best.held_out_error > kProof;
+  if (noisy && options.heads && found.challenge.agrees)
+    found.challenge.more_heads_help = more_heads_help(split, found, starts, effort, certificate);
+  if (noisy && !(found.challenge.agrees && !found.challenge.more_heads_help)) return;
+  // Without noise a part of the examples shows what all of them would.
+  const Split enough = noisy ? split : first_examples(split, found.best.heads());
+  if (!options.heads || looks_degenerate(found.best))
+    found.best = timed(certificate, "reduce",
+                       [&] { return reduce(enough, std::move(found.best), noisy ? 0.02 : 0.0, effort); });
+  found.best = timed(certificate, "polish", [&] {
+    const LmOptions tight{.ridge = 1e-14, .mu = 1e-6, .stall_steps = 8, .flat = kTight};
+    return solve_from(split, std::move(found.best.theta), tight, "polish", effort);
+  });
+  if (noisy) {
+    const Whiteness white = residual_whiteness(split, found.best, options.seed, effort.threads());
+    found.challenge.leaves_noise = white.is_noise();
+    certificate.residual_z = std::max(std::abs(white.between_tokens), white.with_functions);
+  }
+  found.challenge.returns = timed(
+      certificate, "nudge", [&] { return returns_after_nudge(enough, found.best, options.seed, effort); });
+  timed(certificate, "error bars",
+        [&] { return describe(enough, found.best, options.seed, effort, certificate); });
+}
+
 }  // namespace
 
 std::string name(RecoveryStatus status) {
@@ -68,27 +96,7 @@ Recovery recover(const Examples& examples, const RecoverOptions& options, const 
     return options.heads ? search(split, *options.heads, starts, effort)
                          : search_head_count(split, starts, effort, certificate);
   });
-  const bool noisy = found.best.held_out_error > kProof;
-  if (noisy && options.heads && found.challenge.agrees)
-    found.challenge.more_heads_help = more_heads_help(split, found, starts, effort, certificate);
-  const bool plausible = !noisy || (found.challenge.agrees && !found.challenge.more_heads_help);
-  if (plausible && (!options.heads || looks_degenerate(found.best)))
-    found.best = timed(certificate, "reduce",
-                       [&] { return reduce(split, std::move(found.best), noisy ? 0.02 : 0.0, effort); });
-  if (plausible && noisy) {
-    const Whiteness white = residual_whiteness(split, found.best, options.seed, effort.threads());
-    found.challenge.leaves_noise = white.is_noise();
-    certificate.residual_z = std::max(std::abs(white.between_tokens), white.with_functions);
-  }
-  if (plausible)
-    found.challenge.returns = timed(
-        certificate, "nudge", [&] { return returns_after_nudge(split, found.best, options.seed, effort); });
-  if (plausible)
-    timed(certificate, "error bars", [&] {
-      describe(split, found.best, options.seed, effort, certificate);
-      return true;
-    });
-
+  put_to_the_test(split, starts, effort, found, certificate);
   certificate.status = verdict(split, found.best, found.challenge, effort.expired());
   certificate.heads = found.best.heads();
   certificate.train_error = found.best.train_error;

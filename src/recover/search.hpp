@@ -60,6 +60,8 @@ Candidate copy_of(const Candidate& candidate);
 
 // Held-out relative errors below this are a proof: chance cannot predict 8 digits.
 inline constexpr double kProof = 1e-8;
+// `flat` of a run whose end is compared with another's to many digits.
+inline constexpr double kTight = 1e-9;
 // Below this the start has found the layer and is worth polishing.
 inline constexpr double kNear = 1e-3;
 
