@@ -70,39 +70,49 @@ void AttentionMap::evaluate(MatrixView<const double> theta, MatrixView<double> p
   });
 }
 
-void AttentionMap::derivative(MatrixView<const double> p, MatrixView<const double> dtheta,
-                              MatrixView<double> dphi) const {
-  const Index k = tokens_, m = heads_, d = dim();
+void AttentionMap::values(MatrixView<const double> w, MatrixView<double> v) const {
+  const Index k = tokens_, m = heads_, d = dim(), e = w.cols;
+  parallel_for(threads_, block_count(), [&](Index b, int) {
+    const Block here = block(b);
+    for (Index example = here.first; example < here.first + here.count; ++example)
+      for (Index i = 0; i < m; ++i)
+        gemm(Trans::no, Trans::no, 1.0, x_.block(example * k, 0, k, d), w.block(i * d, 0, d, e), 0.0,
+             v.block((example * m + i) * k, 0, k, e));
+  });
+}
+
+void AttentionMap::derivative(MatrixView<const double> p, MatrixView<const double> v,
+                              MatrixView<const double> dtheta, MatrixView<double> df) const {
+  const Index k = tokens_, m = heads_, d = dim(), e = v.cols;
   parallel_for(threads_, block_count(), [&](Index b, int) {
     const Block here = block(b);
     Matrix<double> u(here.count * k, m * d), t(k * m, k);
     gemm(Trans::no, Trans::no, 1.0, x_.block(here.first * k, 0, here.count * k, d), dtheta, 0.0, u.view());
-    for (Index e = 0; e < here.count; ++e) {
-      const Index row = (here.first + e) * k;
-      const MatrixView<const double> x = x_.block(row, 0, k, d);
-      gemm(Trans::no, Trans::yes, 1.0, MatrixView<const double>(u.data() + e * k * m * d, k * m, d), x, 0.0,
-           t.view());
+    for (Index example = 0; example < here.count; ++example) {
+      const Index row = (here.first + example) * k;
+      gemm(Trans::no, Trans::yes, 1.0, MatrixView<const double>(u.data() + example * k * m * d, k * m, d),
+           x_.block(row, 0, k, d), 0.0, t.view());
       softmax_derivative(p.block(row * m, 0, k * m, k), t);
-      gemm(Trans::no, Trans::no, 1.0, std::as_const(t).view(), x, 0.0,
-           MatrixView<double>(dphi.row(row), k * m, d));
+      gemm(Trans::no, Trans::no, 1.0, MatrixView<const double>(t.data(), k, m * k),
+           v.block(row * m, 0, m * k, e), 0.0, df.block(row, 0, k, e));
     }
   });
 }
 
-void AttentionMap::adjoint(MatrixView<const double> p, MatrixView<const double> g,
+void AttentionMap::adjoint(MatrixView<const double> p, MatrixView<const double> v, MatrixView<const double> g,
                            MatrixView<double> dtheta) const {
-  const Index k = tokens_, m = heads_, d = dim();
+  const Index k = tokens_, m = heads_, d = dim(), e = v.cols;
   std::vector<Matrix<double>> parts(static_cast<std::size_t>(block_count()));
   parallel_for(threads_, block_count(), [&](Index b, int) {
     const Block here = block(b);
     Matrix<double> u(here.count * k, m * d), t(k * m, k);
-    for (Index e = 0; e < here.count; ++e) {
-      const Index row = (here.first + e) * k;
-      const MatrixView<const double> x = x_.block(row, 0, k, d);
-      gemm(Trans::no, Trans::yes, 1.0, MatrixView<const double>(g.row(row), k * m, d), x, 0.0, t.view());
+    for (Index example = 0; example < here.count; ++example) {
+      const Index row = (here.first + example) * k;
+      gemm(Trans::no, Trans::yes, 1.0, g.block(row, 0, k, e), v.block(row * m, 0, m * k, e), 0.0,
+           MatrixView<double>(t.data(), k, m * k));
       softmax_derivative(p.block(row * m, 0, k * m, k), t);
-      gemm(Trans::no, Trans::no, 1.0, std::as_const(t).view(), x, 0.0,
-           MatrixView<double>(u.data() + e * k * m * d, k * m, d));
+      gemm(Trans::no, Trans::no, 1.0, std::as_const(t).view(), x_.block(row, 0, k, d), 0.0,
+           MatrixView<double>(u.data() + example * k * m * d, k * m, d));
     }
     Matrix<double> part(d, m * d);
     gemm(Trans::yes, Trans::no, 1.0, x_.block(here.first * k, 0, here.count * k, d), std::as_const(u).view(),

@@ -8,8 +8,10 @@
 //   P = softmax(L)
 //   Phi_e = P X_e      (k m, d)  which in memory is the (k, m d) rows of Phi
 //
-// Directional derivative: dL = (X dTheta) X_e^T, dP = P * (dL - <P, dL>), dPhi = dP X_e. Adjoint: for G (n k,
-// m d), T = G_e X_e^T, C = P * (T - <P, T>), dTheta = X^T (C X_e). Each costs n k m (2 d^2 + 4 k d) flops.
+// Of F = sum_i P^i X W_i at fixed W, with the values V_e (m k, e) = x_b W_i of an example (row i k + b):
+// along dTheta, dL = (X dTheta) X_e^T, dP = P * (dL - <P, dL>), dF_e = dP V_e, where dP is read as (k, m k).
+// Adjoint: for G (n k, e), T = G_e V_e^T, C = P * (T - <P, T>), dTheta = X^T (C X_e). Each costs n k m (2 d^2
+// + 2 k (d + e)) flops.
 //
 // Work is cut into fixed blocks of examples; sums over blocks are taken in order, so threads do not change a
 // bit.
@@ -31,10 +33,14 @@ class AttentionMap {
 
   // P (n k m, k) and Phi (n k, m d) at theta (d, m d).
   void evaluate(MatrixView<const double> theta, MatrixView<double> p, MatrixView<double> phi) const;
-  // dPhi (n k, m d) along dtheta, at the attention p.
-  void derivative(MatrixView<const double> p, MatrixView<const double> dtheta, MatrixView<double> dphi) const;
-  // dtheta (d, m d) = sum over rows of <g, dPhi/dTheta>.
-  void adjoint(MatrixView<const double> p, MatrixView<const double> g, MatrixView<double> dtheta) const;
+  // V (n k m, e) for w (m d, e).
+  void values(MatrixView<const double> w, MatrixView<double> v) const;
+  // dF (n k, e) along dtheta, at the attention p and the values v.
+  void derivative(MatrixView<const double> p, MatrixView<const double> v, MatrixView<const double> dtheta,
+                  MatrixView<double> df) const;
+  // dtheta (d, m d) = sum over rows of <g, dF/dTheta>, g (n k, e).
+  void adjoint(MatrixView<const double> p, MatrixView<const double> v, MatrixView<const double> g,
+               MatrixView<double> dtheta) const;
 
  private:
   Index block_count() const;

@@ -14,7 +14,7 @@ namespace headlens {
 namespace {
 
 constexpr double kConfidence = 0.95;
-constexpr double kTolerance = 1e-3;  // of a solve: far below what the number of draws can tell
+constexpr double kTolerance = 1e-2;  // of a solve: below what the number of draws can tell
 constexpr int kMostInner = 400;
 
 struct Draw {

@@ -21,9 +21,9 @@ using Clock = std::chrono::steady_clock;
 double predicted_bytes(const Split& split, Index heads) {
   const double rows = static_cast<double>(split.train_x.rows), e = static_cast<double>(split.train_y.cols);
   const double features = static_cast<double>(heads * split.train_x.cols);
-  // Two points (P, Phi, residual, factor), one scratch of Phi's size, CG's images.
-  return 8 * (rows * (2 * static_cast<double>(heads * split.tokens) + 3 * features + 5 * e) +
-              4 * features * features);
+  const double m = static_cast<double>(heads), k = static_cast<double>(split.tokens);
+  // Two points (P, Phi, values, residual, factor), CG's images, products of a block.
+  return 8 * (rows * (2 * m * k + 2 * features + 2 * m * e + 5 * e) + 4 * features * features);
 }
 
 template <class Work>

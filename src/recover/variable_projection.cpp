@@ -37,12 +37,7 @@ double squared_norm(MatrixView<const double> a) { return inner_product(a, a); }
 
 VariableProjection::VariableProjection(MatrixView<const double> x, MatrixView<const double> y, Index tokens,
                                        Index heads, int threads)
-    : x_(x),
-      y_(y),
-      map_(x, tokens, heads, threads),
-      threads_(threads),
-      y_squares_(squared_norm(y)),
-      scratch_(x.rows, heads * x.cols) {}
+    : x_(x), y_(y), map_(x, tokens, heads, threads), threads_(threads), y_squares_(squared_norm(y)) {}
 
 VariableProjection::Point VariableProjection::make_point() const {
   const Index features = heads() * dim();
@@ -50,6 +45,7 @@ VariableProjection::Point VariableProjection::make_point() const {
   point.p = Matrix<double>(rows() * heads(), map_.tokens());
   point.phi = Matrix<double>(rows(), features);
   point.w = Matrix<double>(features, outputs());
+  point.values = Matrix<double>(rows() * heads(), outputs());
   point.residual = Matrix<double>(rows(), outputs());
   point.factor = Matrix<double>(features, features);
   return point;
@@ -81,15 +77,15 @@ void VariableProjection::evaluate(Matrix<double> theta, double ridge, Point& poi
   cholesky_solve(point.factor, gradient, threads_);
   for (Index i = 0; i < features * outputs(); ++i) point.w.data()[i] += gradient.data()[i];
   update_residual();
+  map_.values(point.w, point.values);
   point.squares = squared_norm(point.residual);
   point.cost = point.squares + lambda * squared_norm(point.w);
   point.finite = std::isfinite(point.cost);
 }
 
 void VariableProjection::derivative(const Point& point, MatrixView<const double> dtheta,
-                                    MatrixView<double> z) {
-  map_.derivative(point.p, dtheta, scratch_);
-  multiply(Trans::no, Trans::no, 1.0, std::as_const(scratch_).view(), point.w.view(), 0.0, z, threads_);
+                                    MatrixView<double> z) const {
+  map_.derivative(point.p, point.values, dtheta, z);
 }
 
 void VariableProjection::project(const Point& point, MatrixView<double> z) const {
@@ -98,9 +94,9 @@ void VariableProjection::project(const Point& point, MatrixView<double> z) const
   multiply(Trans::no, Trans::no, -1.0, point.phi.view(), std::as_const(c).view(), 1.0, z, threads_);
 }
 
-void VariableProjection::adjoint(const Point& point, MatrixView<const double> z, MatrixView<double> dtheta) {
-  multiply(Trans::no, Trans::yes, 1.0, z, point.w.view(), 0.0, scratch_.view(), threads_);
-  map_.adjoint(point.p, scratch_, dtheta);
+void VariableProjection::adjoint(const Point& point, MatrixView<const double> z,
+                                 MatrixView<double> dtheta) const {
+  map_.adjoint(point.p, point.values, z, dtheta);
 }
 
 Matrix<double> VariableProjection::curvature(const Point& point, Index wanted) const {

@@ -25,6 +25,7 @@ class VariableProjection {
     Matrix<double> p;         // (n k m, k)
     Matrix<double> phi;       // (n k, m d)
     Matrix<double> w;         // (m d, e)
+    Matrix<double> values;    // (n k m, e): X W of every head
     Matrix<double> residual;  // (n k, e) Y - Phi W
     Matrix<double> factor;    // Cholesky of Phi^T Phi + lambda
     double squares = 0;       // |residual|^2
@@ -35,10 +36,10 @@ class VariableProjection {
   void evaluate(Matrix<double> theta, double ridge, Point& point) const;
 
   // z (n k, e) = J dtheta
-  void derivative(const Point& point, MatrixView<const double> dtheta, MatrixView<double> z);
+  void derivative(const Point& point, MatrixView<const double> dtheta, MatrixView<double> z) const;
   void project(const Point& point, MatrixView<double> z) const;  // z = P_perp z
   // dtheta (d, m d) = J^T z
-  void adjoint(const Point& point, MatrixView<const double> z, MatrixView<double> dtheta);
+  void adjoint(const Point& point, MatrixView<const double> z, MatrixView<double> dtheta) const;
 
   // B (m d, m d), lower: the mean over about `rows` rows of (C^i W_i)(C^j W_j)^T times n k, C the covariance
   // of the attended tokens. J^T J is about I_d x B for inputs with identity covariance.
@@ -56,7 +57,6 @@ class VariableProjection {
   AttentionMap map_;
   int threads_;
   double y_squares_ = 0;
-  Matrix<double> scratch_;  // (n k, m d)
 };
 
 double squared_norm(MatrixView<const double> a);
