@@ -19,7 +19,7 @@ Matrix<double> copy_of(const Matrix<double>& a) {
 }
 
 void Preconditioner::refresh(const VariableProjection& problem, const VariableProjection::Point& point) {
-  curvature_ = problem.curvature(point, 16 * problem.heads() + 32);
+  curvature_ = problem.curvature(point, 32 * problem.heads() + 64);
 }
 
 void Preconditioner::shift(double mu) {
