@@ -118,8 +118,8 @@ void add_model_options(CLI::App& command, Arguments& a) {
   command.add_option("--heads", f.heads, "number of random heads (neurons, for mlp)")
       ->type_name("M")
       ->capture_default_str();
-  command.add_option("--score", a.score, "relu, softmax or exp")
-      ->type_name("relu|softmax|exp")
+  command.add_option("--score", a.score, "relu, softmax, exp or step (1 above 0)")
+      ->type_name("relu|softmax|exp|step")
       ->capture_default_str();
   command.add_option("--positions", a.positions, "none, or sinusoidal encodings added to the keys")
       ->type_name("none|sinusoidal")

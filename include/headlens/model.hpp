@@ -1,8 +1,11 @@
 // A fitted model: frozen random heads and trained values.
 //
-//   rfa, brfa   f(x_0, x_1..x_N) = b + sum_m (1/N) sum_i relu(xt_0^T W_m xt_i) <v_m, xt_i>,  xt = [x; 1], D =
-//   d + 1 softmax     the weights (1/N) relu(.) become a softmax over the keys exp         relu becomes exp
+//   rfa, brfa   f(x_0, x_1..x_N) = b + sum_m (1/N) sum_i relu(xt_0^T W_m xt_i) <v_m, xt_i>
+//   softmax     the weights (1/N) relu(.) become a softmax over the keys
+//   exp, step   relu becomes exp, or the step: 1 above 0, else 0
 //   mlp         f = b + sum_m relu(<w_m, [xt_0 .. xt_N]>) v_m, for sets of one fixed size
+//
+// with xt = [x; 1] in D = d + 1 dimensions.
 //
 // The entries of W_m are N(bias_scale * W_0, weight_scale^2) with W_0 = blockdiag(I_d, 0).
 #pragma once
@@ -21,7 +24,7 @@
 namespace headlens {
 
 enum class ModelKind { rfa, brfa, mlp };
-enum class Score { relu, softmax, exp };
+enum class Score { relu, softmax, exp, step };
 enum class Positions { none, sinusoidal };
 enum class Precision { f32, f64 };
 enum class Loss { squared, huber, logistic, hinge };

@@ -18,7 +18,7 @@ struct Names<ModelKind> {
 };
 template <>
 struct Names<Score> {
-  static constexpr std::array values{"relu", "softmax", "exp"};
+  static constexpr std::array values{"relu", "softmax", "exp", "step"};
   static constexpr const char* what = "score";
 };
 template <>
