@@ -282,10 +282,6 @@ double ClosedFormKernel::buffer_bytes(const TokenSource& a, const TokenSource& b
   return 8.0 * threads * ((keys_a + keys_b) * (2 * width + series + 8) + (kRows + 3.0) * keys_b);
 }
 
-Index whole_tiles(const TokenSource& source, Index wanted) {
-  return std::max<Index>(1, wanted / source.tile_sets()) * source.tile_sets();
-}
-
 template void ClosedFormKernel::compute(const TokenSource&, Index, Index, const TokenSource&,
                                         MatrixView<float>, const Execution&) const;
 template void ClosedFormKernel::compute(const TokenSource&, Index, Index, const TokenSource&,

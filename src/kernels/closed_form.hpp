@@ -60,7 +60,4 @@ class ClosedFormKernel {
   MehlerTerms terms_;
 };
 
-// The number of sets a caller may ask for at once: whole tiles, about `wanted`.
-Index whole_tiles(const TokenSource& source, Index wanted);
-
 }  // namespace headlens

@@ -12,6 +12,13 @@ namespace {
 constexpr Index kTileKeys = 512;
 constexpr Index kTileSets = 64;
 
+// A power of two, so that blocks of 64 sets or more are whole tiles.
+Index sets_in_tile(Index keys) {
+  Index sets = kTileSets;
+  while (sets > 1 && sets * keys > kTileKeys) sets /= 2;
+  return sets;
+}
+
 double dot(const double* a, const double* b, Index size) {
   double sum = 0;
   for (Index j = 0; j < size; ++j) sum += a[j] * b[j];
@@ -79,7 +86,7 @@ TokenSource::TokenSource(const Sets& sets, ModelKind kind, Positions positions, 
     : sets_(sets),
       mlp_(kind == ModelKind::mlp),
       precision_(precision),
-      tile_sets_(mlp_ ? kTileSets : std::clamp<Index>(kTileKeys / sets.max_keys(), 1, kTileSets)),
+      tile_sets_(mlp_ ? kTileSets : sets_in_tile(sets.max_keys())),
       table_(position_table(positions, sets.max_keys() + 1, sets.dim())) {}
 
 Index TokenSource::largest_tile_keys() const {

@@ -116,7 +116,7 @@ TEST(Kernel, DoesNotDependOnThreadsOrBlocks) {
   const TokenSource right(b, features.kind, features.positions, features.precision);
   Matrix<double> whole(300, 130), part(300, 130);
   kernel.compute<double>(left, 0, 300, right, whole, {});
-  const Index step = whole_tiles(left, 100);
+  const Index step = 128;
   for (Index first = 0; first < 300; first += step) {
     const Index count = std::min(step, 300 - first);
     kernel.compute<double>(left, first, first + count, right, part.view().block(first, 0, count, 130), {});
