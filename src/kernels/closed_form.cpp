@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "base/parallel.hpp"
 #include "headlens/error.hpp"
@@ -17,6 +18,13 @@ constexpr Index kRows = 64;  // keys whose products with a tile are held at once
 Index padded(Index columns) { return (columns + kColumnBlock - 1) / kColumnBlock * kColumnBlock; }
 
 std::size_t at(Index i) { return static_cast<std::size_t>(i); }
+
+// The probability of a step has infinite slope at +-1, where an ulp of rho would be 1e-9 of it: keys that are
+// parallel up to rounding are parallel.
+double snapped(double rho) {
+  constexpr double kParallel = 1 - 8 * std::numeric_limits<double>::epsilon();
+  return std::abs(rho) < kParallel ? rho : std::copysign(1.0, rho);
+}
 
 [[noreturn]] void throw_overflow(const Sets& sets, Score score) {
   throw Error(ErrorCode::misuse,
@@ -168,7 +176,8 @@ void ClosedFormKernel::add_row(const Side& a, Index key, const Side& b, const Mo
     case Form::owen:
       return add_scalar_row(b, row, [&](Index j, double rho) { return relu_moment(h, k[at(j)], rho); });
     case Form::step:
-      return add_scalar_row(b, row, [&](Index j, double rho) { return step_moment(h, k[at(j)], rho); });
+      return add_scalar_row(b, row,
+                            [&](Index j, double rho) { return step_moment(h, k[at(j)], snapped(rho)); });
     case Form::exponential:
       return add_scalar_row(b, row, [&](Index j, double rho) {
         return std::exp(h + k[at(j)] + a.deviation[at(key)] * b.deviation[at(j)] * rho);

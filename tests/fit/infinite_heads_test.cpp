@@ -195,29 +195,29 @@ TEST(InfiniteHeads, LeaveOneOutIsExact) {
 }
 
 TEST(InfiniteHeads, TakesCentresWhenTheKernelMatrixDoesNotFit) {
-  const LabelledSets data = labelled(equal_sets<double>(1500, 2, 2, 3), 4);
+  const LabelledSets data = labelled(equal_sets<double>(900, 2, 2, 3), 4);
   std::string note;
   for (const auto ridge : {std::optional<double>(), std::optional<double>(1e-3)}) {
     const Fit exact = fit(data, infinite(ridge), {});
-    Execution small{.max_memory_bytes = 16ULL << 20};
+    Execution small{.max_memory_bytes = 12ULL << 20};
     small.log = [&](std::string_view text) { note = text; };
     const Fit centres = fit(data, infinite(ridge), small);
     EXPECT_THAT(note, HasSubstr("centres"));
     EXPECT_THAT(centres.report.method, HasSubstr("Nystrom"));
-    EXPECT_LE(centres.report.predicted_peak_bytes, 16ULL << 20);
+    EXPECT_LE(centres.report.predicted_peak_bytes, 12ULL << 20);
     EXPECT_EQ(centres.report.status, FitStatus::solved);
-    EXPECT_LT(centres.model.values.dim(0), 1500);
+    EXPECT_LT(centres.model.values.dim(0), 900);
     EXPECT_LT(centres.report.train_loss, 1.5 * exact.report.train_loss + 1e-3);
   }
   FitOptions dual = infinite(1e-3);
   dual.solver = Solver::dual;
-  EXPECT_THROW((void)fit(data, dual, {.max_memory_bytes = 16ULL << 20}), Error);
+  EXPECT_THROW((void)fit(data, dual, {.max_memory_bytes = 12ULL << 20}), Error);
   EXPECT_THROW((void)fit(data, infinite(1e-3), {.max_memory_bytes = 1ULL << 17}), Error);
 }
 
 TEST(InfiniteHeads, DoesNotDependOnThreadsBlocksOrCaching) {
-  const LabelledSets data = labelled(equal_sets<double>(2200, 2, 3, 3), 4);
   for (const Solver solver : {Solver::dual, Solver::primal, Solver::iterative}) {
+    const LabelledSets data = labelled(equal_sets<double>(solver == Solver::dual ? 500 : 2200, 2, 3, 3), 4);
     FitOptions options = infinite(1e-3, ModelKind::brfa);
     options.solver = solver;
     if (solver != Solver::dual) options.centres = 150;
