@@ -35,18 +35,21 @@ class InfinitePlan {
   Plan make() const {
     const bool exact = problem_.is_squared_ridge() && !options_.centres &&
                        (options_.solver == Solver::automatic || options_.solver == Solver::dual);
-    if (!exact) return nystrom();
     // The solver's matrices and one copy, to measure the residual with.
     Plan plan{.solver = Solver::dual};
     plan.peak_bytes = base_ + tokens_ + n_ * n_ * kDouble +
                       direct_bytes(problem_, n_, Solver::dual, thread_count(execution_));
-    if (budget_.fits(plan.peak_bytes)) return plan;
+    if (exact && budget_.fits(plan.peak_bytes)) return plan;
     if (options_.solver == Solver::dual)
       budget_.require(plan.peak_bytes, "the kernel matrix with its solver");
-    const std::string text = format_bytes(static_cast<std::uint64_t>(plan.peak_bytes));
+    const std::string reason = exact ? join("the kernel matrix would need ",
+                                            format_bytes(static_cast<std::uint64_t>(plan.peak_bytes)), " of ",
+                                            format_bytes(budget_.limit_bytes()), ": ")
+                                     : "";
     plan = nystrom();
-    execution_.note(join("the kernel matrix would need ", text, " of ", format_bytes(budget_.limit_bytes()),
-                         ": using ", plan.centres, " of ", problem_.count(), " sets as centres (--centres)"));
+    if (!options_.centres && plan.centres < problem_.count())
+      execution_.note(
+          join(reason, "using ", plan.centres, " of ", problem_.count(), " sets as centres (--centres)"));
     return plan;
   }
 

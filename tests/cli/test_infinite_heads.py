@@ -8,7 +8,13 @@ from binary import fit, predict, read_model, refuse, run, run_json
 
 GOLDEN = Path(__file__).parent / "golden"
 LAYOUTS = ["rectangular", "ragged", "sequence"]
-MODELS = ["--model rfa", "--model brfa", "--model brfa --score step", "--score exp --weight-scale 0.1", "--model mlp"]
+MODELS = [
+    "--model rfa",
+    "--model brfa",
+    "--model brfa --score step",
+    "--score exp --weight-scale 0.1",
+    "--model mlp",
+]
 
 
 def kernel(tmp_path, *args):
@@ -20,7 +26,9 @@ def kernel_ridge(k, y, ridge, intercept=True):
     """(coefficients, intercept): K a + n ridge a + b = y, 1^T a = 0."""
     n = len(k)
     border = np.full((n, 1), float(intercept))
-    system = np.block([[k + n * ridge * np.eye(n), border], [border.T, np.array([[0.0 if intercept else 1.0]])]])
+    system = np.block(
+        [[k + n * ridge * np.eye(n), border], [border.T, np.array([[0.0 if intercept else 1.0]])]]
+    )
     solution = np.linalg.solve(system, np.vstack([y.reshape(n, -1), np.zeros((1, y.size // n))]))
     return solution[:n], solution[n]
 
@@ -46,7 +54,9 @@ def test_fit_is_kernel_ridge(make_sets, tmp_path, model, layout):
     assert report["train_loss"] == pytest.approx(np.mean((expected - y) ** 2), rel=1e-7)
 
 
-@pytest.mark.parametrize("options", ["", "--centres 11", "--no-intercept", "--ridge 0", "--ridge 1e-3 --centres 30"])
+@pytest.mark.parametrize(
+    "options", ["", "--centres 11", "--no-intercept", "--ridge 0", "--ridge 1e-3 --centres 30"]
+)
 def test_predictions_follow_from_the_file(make_sets, tmp_path, options):
     """f(x) = b + sum_i K(x, z_i) a_i, with the sets z of the file, on sets that were not seen."""
     train = make_sets("ragged", n=30, d=2)
@@ -111,7 +121,9 @@ def test_small_memory_takes_centres_and_says_so(tmp_path):
     assert "needs" in line and "1.0 MiB" in line
 
 
-@pytest.mark.parametrize("options", ["", "--ridge 1e-3", "--centres 100", "--centres 100 --ridge 1e-3", "--precision f32"])
+@pytest.mark.parametrize(
+    "options", ["", "--ridge 1e-3", "--centres 100", "--centres 100 --ridge 1e-3", "--precision f32"]
+)
 def test_same_bytes(tmp_path, options):
     data = tmp_path / "data.npz"
     run("generate native --dim 3 --keys 1:5 --count 300 -o", data)
@@ -150,7 +162,9 @@ def test_golden_file(tmp_path):
     fit(GOLDEN / "sets.npz", tmp_path / "again", "--model brfa --heads inf --ridge 1e-3 --precision f32")
     again, meta = read_model(tmp_path / "again")
     assert metadata.keys() == meta.keys()
-    assert {k: (t.dtype, t.shape) for k, t in tensors.items()} == {k: (t.dtype, t.shape) for k, t in again.items()}
+    assert {k: (t.dtype, t.shape) for k, t in tensors.items()} == {
+        k: (t.dtype, t.shape) for k, t in again.items()
+    }
     assert np.allclose(tensors["values"], again["values"], rtol=1e-6)
 
 
