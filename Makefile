@@ -35,6 +35,7 @@ fuzz:
 bench: build
 	@scripts/setup bench
 	@$(PYTHON) bench/run.py
+	@$(PYTHON) bench/run_kernels.py
 
 lint:
 	@scripts/setup dev

@@ -104,7 +104,7 @@ void add_kernel(CLI::App& app) {
       "Examples:\n"
       "  headlens kernel train.npz --model rfa -o K.npy\n"
       "  headlens kernel test.npz train.npz --model brfa --bias-scale 2 -o K.npy\n"
-      "  headlens kernel train.npz --score softmax --samples 1000 -o K.npy");
+      "  headlens kernel train.npz --score softmax --samples 200 -o K.npy");
   set_action(command, [a] { return run(*a); });
 }
 
