@@ -28,7 +28,8 @@ double dot(const double* a, const double* b, Index size) {
 // Divides the row by its length, which is returned.
 double normalise(double* row, Index size) {
   const double length = std::sqrt(dot(row, row, size));
-  for (Index j = 0; j < size; ++j) row[j] /= length;
+  const double inverse = 1 / length;
+  for (Index j = 0; j < size; ++j) row[j] *= inverse;
   return length;
 }
 
