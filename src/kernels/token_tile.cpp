@@ -33,7 +33,7 @@ double normalise(double* row, Index size) {
   return length;
 }
 
-// Row `row` of `out` becomes [x; 1], `at` columns from its beginning.
+// [x; 1]
 template <class T>
 void extend(const T* x, Index dim, double* to) {
   for (Index j = 0; j < dim; ++j) to[j] = static_cast<double>(x[j]);
