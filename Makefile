@@ -36,6 +36,7 @@ bench: build
 	@scripts/setup bench
 	@$(PYTHON) bench/run.py
 	@$(PYTHON) bench/recovery.py
+	@$(PYTHON) bench/run_kernels.py
 
 lint:
 	@scripts/setup dev

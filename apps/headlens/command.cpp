@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <filesystem>
 #include <iostream>
 
 #include "headlens/bytes.hpp"
@@ -74,6 +75,15 @@ void add_common_options(CLI::App& command, CommonOptions& common) {
                   "memory to stay within, as 800M or 8G (default: 80% of what is free)")
       ->type_name("SIZE");
   command.add_flag("--json", common.json, "one JSON object on standard output");
+}
+
+std::filesystem::path npy_path(const std::string& output) {
+  std::filesystem::path path(output);
+  const auto type = std::filesystem::status(path).type();
+  const bool special =
+      type != std::filesystem::file_type::not_found && type != std::filesystem::file_type::regular;
+  if (!special && path.extension() != ".npy") path += ".npy";
+  return path;
 }
 
 void flush_output() {

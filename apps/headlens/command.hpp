@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <string>
 
@@ -38,6 +39,9 @@ void flush_output();
 // One JSON object on stdout with --json, the text otherwise.
 void print(const CommonOptions& common, const Json& json, const std::string& text);
 
+// As np.save does: x becomes x.npy. Devices and pipes keep their names.
+std::filesystem::path npy_path(const std::string& output);
+
 // Ctrl-C and SIGTERM end the running call at its next block; a second one ends the process at once.
 void install_interrupt_handlers();
 bool interrupted();
@@ -50,6 +54,7 @@ void add_generate(CLI::App& app);
 void add_generate_layer(CLI::App& generate);
 void add_generate_examples(CLI::App& generate);
 void add_fit(CLI::App& app);
+void add_kernel(CLI::App& app);
 void add_predict(CLI::App& app);
 void add_evaluate(CLI::App& app);
 void add_recover(CLI::App& app);

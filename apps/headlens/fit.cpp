@@ -1,6 +1,7 @@
 // headlens fit DATA: trains a model and writes it.
 #include <fmt/format.h>
 
+#include <charconv>
 #include <cmath>
 #include <cstdlib>
 #include <memory>
@@ -16,6 +17,7 @@ struct Arguments {
   CommonOptions common;
   FitOptions fit;
   std::string data, output;
+  std::string heads = "1000";
   std::string model = "rfa", score = "relu", positions = "none", precision = "f64", loss = "squared";
   std::string ridge = "auto";
   std::vector<double> norm_ball;
@@ -34,6 +36,15 @@ std::optional<double> parse_ridge(const std::string& text) {
   return value;
 }
 
+Index parse_heads(const std::string& text) {
+  if (text == "inf") return kInfiniteHeads;
+  Index value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  require(error == std::errc() && end == text.data() + text.size() && value < kInfiniteHeads, "heads: '",
+          text, "' given, expected a whole number, 1 or more, or inf");
+  return value;
+}
+
 Solver parse_solver(const std::string& text) {
   for (const Solver solver : {Solver::automatic, Solver::primal, Solver::dual, Solver::iterative})
     if (name(solver) == text) return solver;
@@ -43,6 +54,7 @@ Solver parse_solver(const std::string& text) {
 
 FitOptions options_from(const Arguments& a) {
   FitOptions options = a.fit;
+  options.features.heads = parse_heads(a.heads);
   options.features.kind = parse<ModelKind>(a.model);
   options.features.score = parse<Score>(a.score);
   options.features.positions = parse<Positions>(a.positions);
@@ -66,7 +78,7 @@ Json report_json(const Arguments& a, const Fit& fit, Index count) {
   return {{"file", is_usable(fit) ? Json(a.output) : Json(nullptr)},
           {"status", name(r.status)},
           {"model", name(fit.model.features.kind)},
-          {"heads", fit.model.features.heads},
+          {"heads", fit.model.features.infinite() ? Json("inf") : Json(fit.model.features.heads)},
           {"parameters", fit.model.values.size()},
           {"n", count},
           {"loss", name(fit.model.loss)},
@@ -93,9 +105,9 @@ std::string report_text(const Arguments& a, const Fit& fit, Index count) {
       "{}: {} with {} heads ({} parameters) on {} sets\n"
       "  {} loss {:.4g} on the training sets; ridge {:.3g} ({}); {}\n"
       "  status {}, residual {:.1e}, {:.2f} s",
-      a.output, name(fit.model.features.kind), fit.model.features.heads, fit.model.values.size(), count,
-      name(fit.model.loss), r.train_loss, r.ridge, r.ridge_rule, r.method, name(r.status), r.residual,
-      r.seconds);
+      a.output, name(fit.model.features.kind), a.heads == "inf" ? "infinitely many" : a.heads,
+      fit.model.values.size(), count, name(fit.model.loss), r.train_loss, r.ridge, r.ridge_rule, r.method,
+      name(r.status), r.residual, r.seconds);
 }
 
 int run(const Arguments& a) {
@@ -115,11 +127,12 @@ void add_model_options(CLI::App& command, Arguments& a) {
   command.add_option("--model", a.model, "rfa, brfa (identity mean) or mlp (no attention, equal set sizes)")
       ->type_name("rfa|brfa|mlp")
       ->capture_default_str();
-  command.add_option("--heads", f.heads, "number of random heads (neurons, for mlp)")
+  command
+      .add_option("--heads", a.heads, "number of random heads (neurons, for mlp), or inf: kernel regression")
       ->type_name("M")
       ->capture_default_str();
-  command.add_option("--score", a.score, "relu, softmax or exp")
-      ->type_name("relu|softmax|exp")
+  command.add_option("--score", a.score, "relu, softmax, exp or step (1 above 0)")
+      ->type_name("relu|softmax|exp|step")
       ->capture_default_str();
   command.add_option("--positions", a.positions, "none, or sinusoidal encodings added to the keys")
       ->type_name("none|sinusoidal")
@@ -163,6 +176,10 @@ void add_training_options(CLI::App& command, Arguments& a) {
       ->type_name("auto|primal|dual|iterative")
       ->capture_default_str();
   command
+      .add_option("--centres", a.fit.centres,
+                  "with --heads inf: fit on m random sets (Nystrom; default: all, if the kernel matrix fits)")
+      ->type_name("m");
+  command
       .add_option("--block-sets", a.fit.block_sets,
                   "sets whose features are held at once; never changes the model")
       ->type_name("B");
@@ -185,6 +202,7 @@ void add_fit(CLI::App& app) {
       "  headlens fit train.npz --model rfa --heads 1000 -o model.hlm\n"
       "  headlens fit train.npz --model brfa --ridge 1e-4 --precision f32 -o model.hlm\n"
       "  headlens fit labels.npz --loss logistic --heads 500 -o classifier.hlm\n"
+      "  headlens fit train.npz --model rfa --heads inf -o kernel.hlm\n"
       "  headlens fit tokens.npz --sequence --score softmax -o equivariant.hlm");
   set_action(command, [a] { return run(*a); });
 }

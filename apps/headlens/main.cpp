@@ -42,6 +42,7 @@ void describe(CLI::App& app) {
   app.get_formatter()->column_width(34);
   add_generate(app);
   add_fit(app);
+  add_kernel(app);
   add_predict(app);
   add_evaluate(app);
   add_recover(app);

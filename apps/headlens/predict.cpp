@@ -17,16 +17,6 @@ struct Arguments {
   bool scores = false;
 };
 
-// As np.save does: x becomes x.npy. Devices and pipes keep their names.
-std::filesystem::path npy_path(const std::string& output) {
-  std::filesystem::path path(output);
-  const auto type = std::filesystem::status(path).type();
-  const bool special =
-      type != std::filesystem::file_type::not_found && type != std::filesystem::file_type::regular;
-  if (!special && path.extension() != ".npy") path += ".npy";
-  return path;
-}
-
 int run(const Arguments& a) {
   const Execution execution = a.common.execution();
   const Model model = load_model(a.model, execution);

@@ -4,6 +4,10 @@
 // (p = M D unknowns) and the dual (n unknowns); matrix-free conjugate gradients when the Gram matrix exceeds
 // the memory budget. Other losses: minimise (1/n) sum_i loss(f_i, y_i) + ridge |V|^2, and optionally over the
 // ball sum_m |v_m| <= K1, sum_m |v_m|^2 <= K2.
+//
+// Infinitely many heads: kernel ridge regression, V = sum_i a_i phi(z_i) over all training sets (squared
+// loss, as long as the kernel matrix fits in memory) or over random ones, the centres. The penalty `ridge`
+// corresponds to M * ridge with M heads, because the kernel is the mean over heads, not the sum.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +36,8 @@ struct FitOptions {
   double huber_delta = 1.0;  // where the Huber loss turns linear
   bool intercept = true;
   Solver solver = Solver::automatic;
-  Index block_sets = 0;  // sets whose features are held at once; 0: chosen. Never changes the result.
+  std::optional<Index> centres;  // infinitely many heads: fit on this many sets (Nystrom), chosen at random
+  Index block_sets = 0;          // sets whose features are held at once; 0: chosen. Never changes the result.
 
   void validate() const;
 };

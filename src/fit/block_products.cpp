@@ -55,26 +55,34 @@ void add_transposed_product(MatrixView<const T> a, MatrixView<const double> b, M
 }
 
 template <class T>
-void column_means(MatrixView<const T> a, double* means, double* keep, int threads) {
-  constexpr double kRounding = 16 * std::numeric_limits<T>::epsilon();
-  parallel_for(threads, tile_count(a.cols, kColumns), [&](Index tile, int) {
-    const Index first = tile * kColumns, last = std::min(a.cols, first + kColumns);
-    std::vector<T> low(a.row(0) + first, a.row(0) + last), high = low;
-    std::fill(means + first, means + last, 0.0);
-    for (Index i = 0; i < a.rows; ++i)
+ColumnMeans<T>::ColumnMeans(Index columns)
+    : sums_(static_cast<std::size_t>(columns), 0.0),
+      low_(sums_.size(), std::numeric_limits<T>::infinity()),
+      high_(sums_.size(), -std::numeric_limits<T>::infinity()) {}
+
+template <class T>
+void ColumnMeans<T>::add(MatrixView<const T> rows, int threads) {
+  rows_ += rows.rows;
+  parallel_for(threads, tile_count(rows.cols, kColumns), [&](Index tile, int) {
+    const Index first = tile * kColumns, last = std::min(rows.cols, first + kColumns);
+    for (Index i = 0; i < rows.rows; ++i)
       for (Index j = first; j < last; ++j) {
-        const auto c = static_cast<std::size_t>(j - first);
-        means[j] += static_cast<double>(a(i, j));
-        low[c] = std::min(low[c], a(i, j));
-        high[c] = std::max(high[c], a(i, j));
+        const auto c = static_cast<std::size_t>(j);
+        sums_[c] += static_cast<double>(rows(i, j));
+        low_[c] = std::min(low_[c], rows(i, j));
+        high_[c] = std::max(high_[c], rows(i, j));
       }
-    for (Index j = first; j < last; ++j) {
-      const double least = low[static_cast<std::size_t>(j - first)],
-                   most = high[static_cast<std::size_t>(j - first)];
-      means[j] /= static_cast<double>(a.rows);
-      keep[j] = most - least > kRounding * std::max(std::abs(least), std::abs(most)) ? 1.0 : 0.0;
-    }
   });
+}
+
+template <class T>
+void ColumnMeans<T>::finish(double* means, double* keep) const {
+  constexpr double kRounding = 16 * std::numeric_limits<T>::epsilon();
+  for (std::size_t j = 0; j < sums_.size(); ++j) {
+    const double least = low_[j], most = high_[j];
+    means[j] = sums_[j] / static_cast<double>(rows_);
+    keep[j] = most - least > kRounding * std::max(std::abs(least), std::abs(most)) ? 1.0 : 0.0;
+  }
 }
 
 template void add_product(MatrixView<const float>, MatrixView<const double>, MatrixView<double>, int);
@@ -83,7 +91,7 @@ template void add_transposed_product(MatrixView<const float>, MatrixView<const d
                                      int);
 template void add_transposed_product(MatrixView<const double>, MatrixView<const double>, MatrixView<double>,
                                      int);
-template void column_means(MatrixView<const float>, double*, double*, int);
-template void column_means(MatrixView<const double>, double*, double*, int);
+template class ColumnMeans<float>;
+template class ColumnMeans<double>;
 
 }  // namespace headlens

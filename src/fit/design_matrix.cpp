@@ -52,7 +52,15 @@ Index DesignMatrix<T>::chunk_blocks() const {
 
 template <class T>
 const std::vector<double>& DesignMatrix<T>::means() {
-  if (means_.empty()) for_column_chunks("means", [](Index, MatrixView<const T>) {});
+  if (!means_.empty()) return means_;
+  if (map_.blocks() > 1) {
+    for_column_chunks("means", [](Index, MatrixView<const T>) {});
+    return means_;
+  }
+  // One block of columns is the whole matrix: by rows instead.
+  ColumnMeans<T> all(columns());
+  for_raw_rows("means", [&](Index, MatrixView<T> block) { all.add(block, threads_); });
+  set_means(all);
   return means_;
 }
 
@@ -60,6 +68,17 @@ template <class T>
 void DesignMatrix<T>::cache() {
   if (cached_.rows() > 0) return;
   Matrix<T> all(rows(), columns());
+  if (map_.blocks() == 1) {
+    map_.compute(sets_, 0, rows(), all, threads_);
+    if (centre_) {
+      ColumnMeans<T> columns_of(columns());
+      columns_of.add(all.view(), threads_);
+      set_means(columns_of);
+      subtract_means(all.view(), means_.data(), keep_.data(), threads_);
+    }
+    cached_ = std::move(all);
+    return;
+  }
   for_column_chunks("features", [&](Index first, MatrixView<const T> chunk) {
     parallel_for(threads_, tile_count(rows(), kShare), [&](Index tile, int) {
       for (Index i = tile * kShare; i < std::min(rows(), (tile + 1) * kShare); ++i)
@@ -73,21 +92,38 @@ template <class T>
 void DesignMatrix<T>::for_row_blocks(std::string_view phase,
                                      const std::function<void(Index, MatrixView<const T>)>& visit) {
   const double* mean = means().data();
-  Matrix<T> block;
-  if (cached_.rows() == 0) block = Matrix<T>(std::min(block_sets_, rows()), columns());
+  if (cached_.rows() == 0)
+    return for_raw_rows(phase, [&](Index first, MatrixView<T> block) {
+      if (centre_) subtract_means(block, mean, keep_.data(), threads_);
+      visit(first, block);
+    });
   for (Index first = 0; first < rows(); first += block_sets_) {
     execution_.check_cancelled();
     execution_.report(phase, static_cast<double>(first), static_cast<double>(rows()));
     const Index count = std::min(block_sets_, rows() - first);
-    if (cached_.rows() > 0) {
-      visit(first, std::as_const(cached_).view().block(first, 0, count, columns()));
-      continue;
-    }
+    visit(first, std::as_const(cached_).view().block(first, 0, count, columns()));
+  }
+}
+
+template <class T>
+void DesignMatrix<T>::for_raw_rows(std::string_view phase,
+                                   const std::function<void(Index, MatrixView<T>)>& visit) {
+  Matrix<T> block(std::min(block_sets_, rows()), columns());
+  for (Index first = 0; first < rows(); first += block_sets_) {
+    execution_.check_cancelled();
+    execution_.report(phase, static_cast<double>(first), static_cast<double>(rows()));
+    const Index count = std::min(block_sets_, rows() - first);
     const MatrixView<T> view = block.view().block(0, 0, count, columns());
     map_.compute(sets_, first, first + count, view, threads_);
-    if (centre_) subtract_means(view, mean, keep_.data(), threads_);
     visit(first, view);
   }
+}
+
+template <class T>
+void DesignMatrix<T>::set_means(const ColumnMeans<T>& from) {
+  means_.resize(static_cast<std::size_t>(columns()));
+  keep_.resize(means_.size());
+  from.finish(means_.data(), keep_.data());
 }
 
 template <class T>
@@ -110,7 +146,11 @@ void DesignMatrix<T>::for_column_chunks(std::string_view phase,
     }
     const MatrixView<T> view(buffer.data(), rows(), count);
     map_.compute(sets_, 0, rows(), block, last, view, threads_);
-    if (need_means) column_means<T>(view, means.data() + first_column, keep.data() + first_column, threads_);
+    if (need_means) {
+      ColumnMeans<T> columns_of(count);
+      columns_of.add(view, threads_);
+      columns_of.finish(means.data() + first_column, keep.data() + first_column);
+    }
     if (centre_) subtract_means(view, means.data() + first_column, keep.data() + first_column, threads_);
     visit(first_column, view);
   }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "features/feature_map.hpp"
+#include "fit/block_products.hpp"
 #include "headlens/execution.hpp"
 #include "headlens/sets.hpp"
 #include "linalg/matrix.hpp"
@@ -53,6 +54,9 @@ class DesignMatrix {
 
  private:
   Index chunk_blocks() const;
+  void set_means(const ColumnMeans<T>& from);
+  // visit(first row, rows), not centred.
+  void for_raw_rows(std::string_view phase, const std::function<void(Index, MatrixView<T>)>& visit);
 
   const FeatureMap<T>& map_;
   const Sets& sets_;

@@ -23,8 +23,8 @@ void copy(MatrixView<const double> from, MatrixView<double> to) {
 template <class T>
 class RidgeSystem {
  public:
-  RidgeSystem(DesignMatrix<T>& design, MatrixView<const double> y, std::vector<double> weights)
-      : design_(design), y_(y), weights_(std::move(weights)), dual_(design.rows() <= design.columns()) {}
+  RidgeSystem(DesignMatrix<T>& design, MatrixView<const double> y, std::vector<double> weights, bool dual)
+      : design_(design), y_(y), weights_(std::move(weights)), dual_(dual) {}
 
   Index size() const { return dual_ ? design_.rows() : design_.columns(); }
   bool dual() const { return dual_; }
@@ -85,12 +85,11 @@ double held_out_error(MatrixView<const double> fitted, MatrixView<const double> 
 }
 
 template <class T>
-CgResult run_cg(const RidgeSystem<T>& system, const NystromPreconditioner& nystrom, double shift,
-                double tolerance, MatrixView<double> unknowns, int threads, const Execution& execution) {
+CgResult run_cg(const RidgeSystem<T>& system, const PreconditionerAt& preconditioner, double shift,
+                double tolerance, MatrixView<double> unknowns, const Execution& execution) {
   return conjugate_gradients(
       [&](MatrixView<const double> in, MatrixView<double> out) { system.apply(shift, in, out); },
-      [&](MatrixView<const double> in, MatrixView<double> out) { nystrom.apply(shift, in, out, threads); },
-      system.rhs(), unknowns, {tolerance, kMaxIterations},
+      preconditioner(shift), system.rhs(), unknowns, {tolerance, kMaxIterations},
       [&](int, double residual) {
         execution.check_cancelled();
         // The share of the digits still to be won that has been.
@@ -99,16 +98,16 @@ CgResult run_cg(const RidgeSystem<T>& system, const NystromPreconditioner& nystr
 }
 
 template <class T>
-double choose_ridge(DesignMatrix<T>& design, const Problem& problem, const NystromPreconditioner& nystrom,
-                    MatrixView<const double> y, FitReport& report, const Execution& execution) {
+double choose_ridge(DesignMatrix<T>& design, const Problem& problem, const PreconditionerAt& preconditioner,
+                    bool dual, MatrixView<const double> y, FitReport& report, const Execution& execution) {
   const Index n = problem.count();
   const std::vector<double> weights = hold_out_tenth(n, problem.options.features.seed);
-  const RidgeSystem<T> system(design, y, weights);
+  const RidgeSystem<T> system(design, y, weights, dual);
   Matrix<double> unknowns = Matrix<double>::zeros(system.size(), y.cols);
   int rises = 0;
   for (const double ridge : ridge_grid(design.mean_square_row(), n, problem.options.features.precision)) {
-    const CgResult cg = run_cg(system, nystrom, ridge * static_cast<double>(n), kTrialTolerance, unknowns,
-                               design.threads(), execution);
+    const CgResult cg =
+        run_cg(system, preconditioner, ridge * static_cast<double>(n), kTrialTolerance, unknowns, execution);
     report.iterations += cg.iterations;
     const double error = held_out_error(system.fitted(unknowns), y, weights);
     rises = !report.trials.empty() && error > report.trials.back().error ? rises + 1 : 0;
@@ -122,30 +121,38 @@ double choose_ridge(DesignMatrix<T>& design, const Problem& problem, const Nystr
 
 template <class T>
 void solve_iterative(DesignMatrix<T>& design, const Problem& problem, const Plan& plan,
-                     MatrixView<const double> y, Solution& solution, const Execution& execution) {
+                     MatrixView<const double> y, Solution& solution, const Execution& execution,
+                     const PreconditionerAt& given) {
   FitReport& report = solution.report;
-  const RidgeSystem<T> system(design, y, {});
+  const RidgeSystem<T> system(design, y, {}, !given && design.rows() <= design.columns());
   report.method = system.dual() ? "dual conjugate gradients" : "primal conjugate gradients";
   report.ridge_rule = "given";
-  const NystromResult nystrom =
-      build_nystrom([&](MatrixView<const double> in, MatrixView<double> out) { system.apply(0, in, out); },
-                    system.size(), plan.sketch, problem.options.features.seed, design.threads());
+  NystromResult nystrom;
+  if (!given)
+    nystrom =
+        build_nystrom([&](MatrixView<const double> in, MatrixView<double> out) { system.apply(0, in, out); },
+                      system.size(), plan.sketch, problem.options.features.seed, design.threads());
+  const PreconditionerAt sketched = [&](double shift) {
+    return [&, shift](MatrixView<const double> in, MatrixView<double> out) {
+      nystrom.preconditioner.apply(shift, in, out, design.threads());
+    };
+  };
+  const PreconditionerAt& preconditioner = given ? given : sketched;
   if (!problem.options.ridge) {
-    report.ridge = choose_ridge(design, problem, nystrom.preconditioner, y, report, execution);
+    report.ridge = choose_ridge(design, problem, preconditioner, system.dual(), y, report, execution);
     report.ridge_rule = "held-out tenth";
   }
   Matrix<double> unknowns = Matrix<double>::zeros(system.size(), y.cols);
-  const CgResult cg =
-      run_cg(system, nystrom.preconditioner, report.ridge * static_cast<double>(problem.count()), kTolerance,
-             unknowns, design.threads(), execution);
+  const CgResult cg = run_cg(system, preconditioner, report.ridge * static_cast<double>(problem.count()),
+                             kTolerance, unknowns, execution);
   report.iterations += cg.iterations;
   report.status = cg.ok() ? FitStatus::solved : FitStatus::stalled;
   solution.values = system.dual() ? design.adjoint(unknowns, "values") : std::move(unknowns);
 }
 
 template void solve_iterative(DesignMatrix<float>&, const Problem&, const Plan&, MatrixView<const double>,
-                              Solution&, const Execution&);
+                              Solution&, const Execution&, const PreconditionerAt&);
 template void solve_iterative(DesignMatrix<double>&, const Problem&, const Plan&, MatrixView<const double>,
-                              Solution&, const Execution&);
+                              Solution&, const Execution&, const PreconditionerAt&);
 
 }  // namespace headlens

@@ -5,6 +5,7 @@
 #include "features/heads.hpp"
 #include "fit/convex.hpp"
 #include "fit/design_matrix.hpp"
+#include "fit/infinite_heads.hpp"
 #include "fit/plan.hpp"
 #include "fit/problem.hpp"
 #include "fit/ridge.hpp"
@@ -33,8 +34,9 @@ Fit fit(const LabelledSets& data, const FitOptions& options, const Execution& ex
   const auto start = std::chrono::steady_clock::now();
   const Problem problem = pose(data, options);
   const Plan plan = make_plan(problem, execution);
-  Fit result = options.features.precision == Precision::f32 ? run<float>(problem, plan, execution)
-                                                            : run<double>(problem, plan, execution);
+  Fit result = options.features.infinite()                    ? fit_infinite_heads(problem, plan, execution)
+               : options.features.precision == Precision::f32 ? run<float>(problem, plan, execution)
+                                                              : run<double>(problem, plan, execution);
   result.report.predicted_peak_bytes = static_cast<std::uint64_t>(plan.peak_bytes);
   result.report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return result;

@@ -48,17 +48,6 @@ Shape shape_of(const Problem& problem) {
   return shape;
 }
 
-// The Gram matrix and what its solver keeps beside it.
-double direct_bytes(const Problem& problem, const Shape& shape, Solver solver, int threads) {
-  const double side = solver == Solver::dual ? shape.n : shape.p;
-  const double gram = side * side * kDouble;
-  if (problem.options.ridge && *problem.options.ridge > 0) return gram;
-  if (problem.options.ridge) return 4 * gram;  // eigenvectors and LAPACK's workspace
-  const double rows = threads * 2.0 * kRowTile * side * kDouble;
-  const double penalties = 44;  // at most: 22 decades
-  return (solver == Solver::dual ? 2 : 1) * gram + rows + penalties * side * (3 * 32 + 2 * shape.q) * kDouble;
-}
-
 Plan plan_iterative(const Shape& shape, const MemoryBudget& budget) {
   Plan plan{.solver = Solver::iterative};
   // More rank, fewer iterations; 512 columns of three arrays are small beside the data.
@@ -75,7 +64,8 @@ Plan plan_ridge(const Problem& problem, const Shape& shape, const MemoryBudget& 
   Plan plan{.solver = wanted != Solver::automatic ? wanted
                       : shape.n <= shape.p        ? Solver::dual
                                                   : Solver::primal};
-  plan.peak_bytes = shape.base() + direct_bytes(problem, shape, plan.solver, thread_count(execution));
+  plan.peak_bytes = shape.base() + direct_bytes(problem, plan.solver == Solver::dual ? shape.n : shape.p,
+                                                plan.solver, thread_count(execution));
   const bool can_iterate =
       wanted == Solver::automatic && (!problem.options.ridge || *problem.options.ridge > 0);
   if (budget.fits(plan.peak_bytes) || !can_iterate) {
@@ -105,7 +95,17 @@ Plan plan_convex(const Problem& problem, const Shape& shape, const MemoryBudget&
 
 }  // namespace
 
+double direct_bytes(const Problem& problem, double size, Solver solver, int threads) {
+  const double gram = size * size * kDouble;
+  if (problem.options.ridge && *problem.options.ridge > 0) return gram;
+  if (problem.options.ridge) return 4 * gram;  // eigenvectors and LAPACK's workspace
+  const double rows = threads * 2.0 * kRowTile * size * kDouble;
+  const double penalties = 44, outputs = static_cast<double>(problem.outputs);  // at most 22 decades
+  return (solver == Solver::dual ? 2 : 1) * gram + rows + penalties * size * (3 * 32 + 2 * outputs) * kDouble;
+}
+
 Plan make_plan(const Problem& problem, const Execution& execution) {
+  if (problem.options.features.infinite()) return plan_infinite_heads(problem, execution);
   const MemoryBudget budget(execution);
   const Shape shape = shape_of(problem);
   budget.require(shape.data + shape.heads, join("the model with ", problem.options.features.heads, " heads"));

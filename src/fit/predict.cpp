@@ -9,6 +9,8 @@
 #include "fit/design_matrix.hpp"
 #include "headlens/error.hpp"
 #include "headlens/fit.hpp"
+#include "kernels/closed_form.hpp"
+#include "kernels/support.hpp"
 
 namespace headlens {
 namespace {
@@ -41,6 +43,12 @@ void require_finite(MatrixView<const double> scores, const Sets& sets) {
       require(std::isfinite(scores(i, c)), sets.name(), ": the predictions overflow: scale the tokens down");
 }
 
+// Sets whose kernel with m others is held at once: whole tiles, some 2^22 entries.
+Index kernel_block(Index m, Index count) {
+  constexpr Index kTile = 64;  // a multiple of every tile
+  return std::min(count, std::max<Index>(1, (Index{1} << 22) / (m * kTile)) * kTile);
+}
+
 template <class T>
 Array scores_of(const Model& model, const Sets& sets, const Execution& execution) {
   const int threads = thread_count(execution);
@@ -64,6 +72,45 @@ Array scores_of(const Model& model, const Sets& sets, const Execution& execution
     require_finite(to, sets);
   }
   return out;
+}
+
+// f(x) = b + sum_i K(x, z_i) a_i, in blocks of sets.
+Array kernel_scores(const Model& model, const Sets& sets, const Execution& execution) {
+  const FeatureOptions& f = model.features;
+  const Sets support = sets_of(model.support);
+  const ClosedFormKernel kernel(f, false);
+  const TokenSource left(sets, f.kind, f.positions, f.precision);
+  const TokenSource right(support, f.kind, Positions::none, f.precision);
+  const Index n = sets.count(), m = support.count(), q = model.outputs, step = kernel_block(m, n);
+  Array out(DType::f64, {n, q});
+  MatrixView<double> all(out.data<double>(), n, q);
+  const MatrixView<const double> values(model.values.data<double>(), m, q);
+  Matrix<double> buffer(step, m);
+  for (Index first = 0; first < n; first += step) {
+    execution.report("predict", static_cast<double>(first), static_cast<double>(n));
+    const Index count = std::min(step, n - first);
+    const MatrixView<double> block = buffer.view().block(0, 0, count, m);
+    kernel.compute(left, first, first + count, right, block, execution);
+    const MatrixView<double> to = all.block(first, 0, count, q);
+    for (Index i = 0; i < count; ++i)
+      for (Index c = 0; c < q; ++c) to(i, c) = model.intercept.at(c);
+    add_product<double>(block, values, to, thread_count(execution));
+    require_finite(to, sets);
+  }
+  return out;
+}
+
+void require_kernel_memory(const Model& model, const Sets& sets, const Execution& execution) {
+  const FeatureOptions& f = model.features;
+  const double data = static_cast<double>(sets.query().bytes() + sets.keys().bytes());
+  const double support = static_cast<double>(model.support.query.bytes() + model.support.keys.bytes());
+  const Index m = model.support.query.dim(0);
+  const double scores = 8.0 * static_cast<double>(sets.count()) * static_cast<double>(model.outputs);
+  const TokenSource source(sets, f.kind, f.positions, f.precision);
+  const double block = 8.0 * static_cast<double>(kernel_block(m, sets.count())) * static_cast<double>(m);
+  const double buffers = ClosedFormKernel(f, false).buffer_bytes(source, source, thread_count(execution));
+  MemoryBudget(execution).require(data + support + scores + block + 2 * buffers,
+                                  join("prediction of ", sets.count(), " sets"));
 }
 
 void require_memory(const Model& model, const Sets& sets, const Execution& execution) {
@@ -95,6 +142,10 @@ std::vector<Index> output_shape(const Model& model, const Sets& sets) {
 
 Array predict_scores(const Model& model, const Sets& sets, const Execution& execution) {
   check_fits(model, sets);
+  if (model.features.infinite()) {
+    require_kernel_memory(model, sets, execution);
+    return kernel_scores(model, sets, execution);
+  }
   require_memory(model, sets, execution);
   return model.features.precision == Precision::f32 ? scores_of<float>(model, sets, execution)
                                                     : scores_of<double>(model, sets, execution);

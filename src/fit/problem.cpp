@@ -56,6 +56,12 @@ void FitOptions::validate() const {
   require(!bare, "ridge: 0 given, but --loss ", name(loss),
           " needs a positive ridge or a --norm-ball: without either "
           "the minimum may not exist");
+  require(!features.infinite() || !norm_ball,
+          "norm-ball: its norms are those of single heads, and there are infinitely many");
+  require(!centres || features.infinite(),
+          "centres: only a model with infinitely many heads (--heads inf) has centres");
+  require(!centres || *centres >= 1, "centres: ", centres.value_or(0), " given, expected 1 or more");
+  require(!centres || solver != Solver::dual, "centres: the dual solver takes all sets, not some");
   const bool squared_ridge = loss == Loss::squared && !norm_ball;
   require(solver == Solver::automatic || squared_ridge,
           "solver: only the squared loss without a norm ball has a choice "

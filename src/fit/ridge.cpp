@@ -14,11 +14,6 @@
 namespace headlens {
 namespace {
 
-struct Coefficients {
-  FitStatus status = FitStatus::solved;
-  Matrix<double> values;  // alpha (n, q) in the dual, V (p, q) in the primal
-};
-
 Coefficients by_cholesky(Matrix<double> gram, double shift, MatrixView<const double> rhs, int threads) {
   Coefficients out{FitStatus::solved, Matrix<double>::zeros(rhs.rows, rhs.cols)};
   const RegularisedSolve solve = solve_regularised(gram, shift, rhs, out.values, threads);
@@ -53,38 +48,11 @@ bool all_zero(MatrixView<const double> y) {
   return true;
 }
 
-// Y less its mean, which becomes the offset. Exactly zero where a column is constant.
-Matrix<double> centre_targets(const Problem& problem, std::vector<double>& offset) {
-  const Index n = problem.count(), q = problem.outputs;
-  Matrix<double> y(n, q);
-  offset.assign(static_cast<std::size_t>(q), 0.0);
-  for (Index c = 0; c < q; ++c) {
-    double mean = 0, low = problem.targets(0, c), high = low;
-    for (Index i = 0; i < n; ++i) {
-      const double value = problem.targets(i, c);
-      mean += value / static_cast<double>(n);
-      low = std::min(low, value);
-      high = std::max(high, value);
-    }
-    const double centre = !problem.options.intercept ? 0.0 : low == high ? low : mean;
-    offset[static_cast<std::size_t>(c)] = centre;
-    for (Index i = 0; i < n; ++i) y(i, c) = problem.targets(i, c) - centre;
-  }
-  return y;
-}
-
 double norm(MatrixView<const double> a) {
   double sum = 0;
   for (Index i = 0; i < a.rows; ++i)
     for (Index j = 0; j < a.cols; ++j) sum += a(i, j) * a(i, j);
   return std::sqrt(sum);
-}
-
-// Beyond this the normal equations are not solved in any useful sense: the ridge is too small for the
-// precision.
-template <class T>
-constexpr double residual_limit() {
-  return sizeof(T) == 4 ? 1e-2 : 1e-6;
 }
 
 // Fills in the training error and |Phi^T (Phi V - Y) / n + ridge V| / |Phi^T Y / n|.
@@ -109,7 +77,7 @@ void measure(DesignMatrix<T>& design, MatrixView<const double> y, Solution& solu
   const double error = norm(view.block(0, 0, gradient.rows(), q));
   double scale = norm(view.block(0, q, gradient.rows(), q));
   // Where Phi^T Y is itself rounding (no feature varies with Y), errors count beside |Phi| |Y| instead.
-  if (error > residual_limit<T>() * scale)
+  if (error > residual_limit(sizeof(T)) * scale)
     scale = std::max(scale, 1e-6 * std::sqrt(design.mean_square_row() / static_cast<double>(n)) * norm(y));
   solution.report.residual = scale > 0 ? error / scale : 0.0;
 }
@@ -118,35 +86,68 @@ template <class T>
 void solve_direct(DesignMatrix<T>& design, const Problem& problem, Solver solver, MatrixView<const double> y,
                   Solution& solution, const Execution& execution) {
   FitReport& report = solution.report;
-  const double n = static_cast<double>(problem.count());
   const bool dual = solver == Solver::dual;
   PrimalSystem system = dual ? PrimalSystem{dual_gram(design), {}} : primal_system(design, y);
   const MatrixView<const double> rhs = dual ? y : system.rhs.view();
-  Coefficients found;
-  const std::string side = dual ? "dual " : "primal ";
-  if (!problem.options.ridge) {
-    RidgePath path = dual ? dual_path(std::move(system.gram), y, problem.options, design.threads(), execution)
-                          : primal_path(design, std::move(system), y, problem.options, execution);
-    report.ridge = path.ridge;
-    report.ridge_rule = "leave-one-out";
-    report.method = side + "band reduction";
-    report.trials = std::move(path.trials);
-    found = {path.status, std::move(path.coefficients)};
-  } else if (*problem.options.ridge > 0) {
-    report.ridge_rule = "given";
-    report.method = side + "Cholesky";
-    found = by_cholesky(std::move(system.gram), n * report.ridge, rhs, design.threads());
-  } else {
-    report.ridge_rule = "minimum norm";
-    report.method = side + "eigenvectors";
-    found = by_eigenvectors(std::move(system.gram), std::numeric_limits<T>::epsilon(), rhs);
-  }
+  Coefficients found = solve_gram(
+      std::move(system.gram), rhs, problem, std::numeric_limits<T>::epsilon(), dual ? "dual " : "primal ",
+      design.threads(), report, [&](Matrix<double> gram) {
+        if (dual) return dual_path(std::move(gram), y, problem.options, design.threads(), execution);
+        return primal_path(design, {std::move(gram), std::move(system.rhs)}, y, problem.options, execution);
+      });
   report.status = found.status;
   if (report.status == FitStatus::not_positive_definite) return;
   solution.values = dual ? design.adjoint(found.values, "values") : std::move(found.values);
 }
 
 }  // namespace
+
+Matrix<double> centre_targets(const Problem& problem, std::vector<double>& offset) {
+  const Index n = problem.count(), q = problem.outputs;
+  Matrix<double> y(n, q);
+  offset.assign(static_cast<std::size_t>(q), 0.0);
+  for (Index c = 0; c < q; ++c) {
+    double mean = 0, low = problem.targets(0, c), high = low;
+    for (Index i = 0; i < n; ++i) {
+      const double value = problem.targets(i, c);
+      mean += value / static_cast<double>(n);
+      low = std::min(low, value);
+      high = std::max(high, value);
+    }
+    const double centre = !problem.options.intercept ? 0.0 : low == high ? low : mean;
+    offset[static_cast<std::size_t>(c)] = centre;
+    for (Index i = 0; i < n; ++i) y(i, c) = problem.targets(i, c) - centre;
+  }
+  return y;
+}
+
+bool are_constant(MatrixView<const double> y, const Problem& problem, FitReport& report) {
+  if (!all_zero(y)) return false;
+  report.method = "constant targets";
+  report.ridge_rule = problem.options.ridge ? "given" : "constant targets";
+  return true;
+}
+
+Coefficients solve_gram(Matrix<double> gram, MatrixView<const double> rhs, const Problem& problem,
+                        double epsilon, const std::string& side, int threads, FitReport& report,
+                        const std::function<RidgePath(Matrix<double>)>& path) {
+  if (!problem.options.ridge) {
+    RidgePath chosen = path(std::move(gram));
+    report.ridge = chosen.ridge;
+    report.ridge_rule = "leave-one-out";
+    report.method = side + "band reduction";
+    report.trials = std::move(chosen.trials);
+    return {chosen.status, std::move(chosen.coefficients)};
+  }
+  if (*problem.options.ridge > 0) {
+    report.ridge_rule = "given";
+    report.method = side + "Cholesky";
+    return by_cholesky(std::move(gram), static_cast<double>(problem.count()) * report.ridge, rhs, threads);
+  }
+  report.ridge_rule = "minimum norm";
+  report.method = side + "eigenvectors";
+  return by_eigenvectors(std::move(gram), epsilon, rhs);
+}
 
 double trace(MatrixView<const double> matrix) {
   double sum = 0;
@@ -179,25 +180,23 @@ PrimalSystem primal_system(DesignMatrix<T>& design, MatrixView<const double> y) 
 
 template <class T>
 Solution solve_ridge(DesignMatrix<T>& design, const Problem& problem, const Plan& plan,
-                     const Execution& execution) {
+                     const Execution& execution, const PreconditionerAt& preconditioner) {
   Solution solution;
   const Matrix<double> y = centre_targets(problem, solution.offset);
   solution.report.solver = plan.solver;
   solution.report.ridge = problem.options.ridge.value_or(0);
   solution.values = Matrix<double>::zeros(design.columns(), problem.outputs);
-  if (all_zero(y)) {  // every ridge gives V = 0: nothing to solve, nothing to choose
+  if (are_constant(y, problem, solution.report)) {
     design.means();
-    solution.report.method = "constant targets";
-    solution.report.ridge_rule = problem.options.ridge ? "given" : "constant targets";
     return solution;
   }
   if (plan.solver == Solver::iterative)
-    solve_iterative(design, problem, plan, y, solution, execution);
+    solve_iterative(design, problem, plan, y, solution, execution, preconditioner);
   else
     solve_direct(design, problem, plan.solver, y, solution, execution);
   if (solution.report.status == FitStatus::not_positive_definite) return solution;
   measure(design, y, solution);
-  if (solution.report.residual > residual_limit<T>()) solution.report.status = FitStatus::stalled;
+  if (solution.report.residual > residual_limit(sizeof(T))) solution.report.status = FitStatus::stalled;
   return solution;
 }
 
@@ -205,7 +204,9 @@ template Matrix<double> dual_gram(DesignMatrix<float>&);
 template Matrix<double> dual_gram(DesignMatrix<double>&);
 template PrimalSystem primal_system(DesignMatrix<float>&, MatrixView<const double>);
 template PrimalSystem primal_system(DesignMatrix<double>&, MatrixView<const double>);
-template Solution solve_ridge(DesignMatrix<float>&, const Problem&, const Plan&, const Execution&);
-template Solution solve_ridge(DesignMatrix<double>&, const Problem&, const Plan&, const Execution&);
+template Solution solve_ridge(DesignMatrix<float>&, const Problem&, const Plan&, const Execution&,
+                              const PreconditionerAt&);
+template Solution solve_ridge(DesignMatrix<double>&, const Problem&, const Plan&, const Execution&,
+                              const PreconditionerAt&);
 
 }  // namespace headlens

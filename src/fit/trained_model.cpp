@@ -43,11 +43,8 @@ std::map<std::string, std::string> report_entries(const Problem& problem, const 
   return entries;
 }
 
-}  // namespace
-
-template <class T>
-Model trained_model(const Problem& problem, const FeatureMap<T>& map, Array heads,
-                    const std::vector<double>& means, const Solution& solution) {
+// Everything but the tensors.
+Model described_model(const Problem& problem, const FitReport& report) {
   Model model;
   model.features = problem.options.features;
   model.loss = problem.options.loss;
@@ -57,7 +54,16 @@ Model trained_model(const Problem& problem, const FeatureMap<T>& map, Array head
   model.vector_targets = problem.vector_targets;
   model.sequence = problem.sets.is_sequence();
   model.classes = problem.classes;
-  model.report = report_entries(problem, solution.report);
+  model.report = report_entries(problem, report);
+  return model;
+}
+
+}  // namespace
+
+template <class T>
+Model trained_model(const Problem& problem, const FeatureMap<T>& map, Array heads,
+                    const std::vector<double>& means, const Solution& solution) {
+  Model model = described_model(problem, solution.report);
   model.heads = std::move(heads);
   const Index m = map.heads(), width = map.width(), q = problem.outputs;
   const bool mlp = model.features.kind == ModelKind::mlp;
@@ -75,6 +81,18 @@ Model trained_model(const Problem& problem, const FeatureMap<T>& map, Array head
       }
     }
   for (Index c = 0; c < q; ++c) put(model.intercept, c, offset[static_cast<std::size_t>(c)]);
+  require_finite(model.values, problem);
+  require_finite(model.intercept, problem);
+  return model;
+}
+
+Model kernel_model(const Problem& problem, Support support, MatrixView<const double> values,
+                   const std::vector<double>& offset, const FitReport& report) {
+  Model model = described_model(problem, report);
+  model.support = std::move(support);
+  model.values = Array(DType::f64, {values.rows, values.cols});
+  copy_rows(values, {model.values.data<double>(), values.rows, values.cols});
+  model.intercept = Array::from(offset, {values.cols});
   require_finite(model.values, problem);
   require_finite(model.intercept, problem);
   return model;

@@ -1,6 +1,6 @@
-// Model files: safetensors with `heads`, `values`, `intercept`, and every option in the metadata. Nothing
-// that changes from run to run (time, threads, memory) is stored: same data, options and seed give the same
-// bytes.
+// Model files: safetensors with `heads` (or the sets that infinitely many heads leave), `values`,
+// `intercept`, and every option in the metadata. Nothing that changes from run to run (time, threads, memory)
+// is stored: same data, options and seed give the same bytes.
 #include "io/model_file.hpp"
 
 #include <fmt/format.h>
@@ -79,28 +79,60 @@ class Metadata {
   std::string file_;
 };
 
-void require_tensor(const Array& array, const char* what, const std::vector<Index>& shape, const Model& model,
+DType type_of(Precision precision) { return precision == Precision::f32 ? DType::f32 : DType::f64; }
+
+void require_tensor(const Array& array, const char* what, const std::vector<Index>& shape, DType type,
                     const std::string& file) {
-  const DType type = model.features.precision == Precision::f32 ? DType::f32 : DType::f64;
   require(array.shape() == shape && array.dtype() == type, file, ": tensor '", what, "' is ",
           array.describe(), ", expected ", name(type), " ", format_shape(shape));
   for (Index i = 0; i < array.size(); ++i)
     require(std::isfinite(array.at(i)), file, ": tensor '", what, "' holds a value that is not finite");
 }
 
+// (m, q) dual coefficients and the sets they belong to.
+void check_support(const Model& model, const std::string& file) {
+  const Support& s = model.support;
+  const DType type = type_of(model.features.precision);
+  const Index m = s.query.rank() > 0 ? s.query.dim(0) : 0;
+  require(m >= 1, file, ": tensor 'query' holds no sets");
+  require_tensor(s.query, "query", {m, model.dim}, type, file);
+  if (s.offsets.empty()) {
+    const Index keys = s.keys.rank() == 3 ? s.keys.dim(1) : 0;
+    require(keys >= 1 && (model.keys == 0 || model.keys == keys), file, ": tensor 'keys' is ",
+            s.keys.describe(), ", expected ", m, " sets of ",
+            model.keys == 0 ? "some" : std::to_string(model.keys), " keys");
+    require_tensor(s.keys, "keys", {m, keys, model.dim}, type, file);
+  } else {
+    bool rising = static_cast<Index>(s.offsets.size()) == m + 1 && s.offsets.front() == 0 && model.keys == 0;
+    for (std::size_t i = 1; i < s.offsets.size(); ++i) rising = rising && s.offsets[i - 1] < s.offsets[i];
+    require(rising, file, ": tensor 'offsets' does not cut 'keys' into ", m, " sets");
+    require_tensor(s.keys, "keys", {static_cast<Index>(s.offsets.back()), model.dim}, type, file);
+  }
+  require_tensor(model.values, "values", {m, model.outputs}, DType::f64, file);
+  require_tensor(model.intercept, "intercept", {model.outputs}, DType::f64, file);
+}
+
+void check_heads(const Model& model, const std::string& file) {
+  const bool mlp = model.features.kind == ModelKind::mlp;
+  const DType type = type_of(model.features.precision);
+  const Index m = model.features.heads, extended = model.dim + 1, q = model.outputs;
+  using Shape = std::vector<Index>;
+  require_tensor(model.heads, "heads",
+                 mlp ? Shape{m, (model.keys + 1) * extended} : Shape{m, extended, extended}, type, file);
+  require_tensor(model.values, "values", mlp ? Shape{m, q} : Shape{m, extended, q}, type, file);
+  require_tensor(model.intercept, "intercept", {q}, type, file);
+}
+
 void check_tensors(const Model& model, const std::string& file) {
   constexpr Index kLargest = Index{1} << 31;
   const auto within = [&](Index value, Index least) { return value >= least && value < kLargest; };
   const bool mlp = model.features.kind == ModelKind::mlp;
-  require(within(model.dim, 1) && within(model.outputs, 1) && within(model.features.heads, 1) &&
+  require(within(model.dim, 1) && within(model.outputs, 1) &&
+              (model.features.infinite() || within(model.features.heads, 1)) &&
               within(model.keys, mlp ? 1 : 0),
           file, ": metadata holds an impossible size");
-  const Index m = model.features.heads, extended = model.dim + 1, q = model.outputs;
-  using Shape = std::vector<Index>;
-  require_tensor(model.heads, "heads",
-                 mlp ? Shape{m, (model.keys + 1) * extended} : Shape{m, extended, extended}, model, file);
-  require_tensor(model.values, "values", mlp ? Shape{m, q} : Shape{m, extended, q}, model, file);
-  require_tensor(model.intercept, "intercept", {q}, model, file);
+  model.features.infinite() ? check_support(model, file) : check_heads(model, file);
+  const Index q = model.outputs;
   const auto classes = static_cast<Index>(model.classes.size());
   require(classes == 0 || (classes == 2 && q == 1) || (classes > 2 && q == classes), file, ": ", classes,
           " classes do not fit ", q, " outputs");
@@ -114,6 +146,17 @@ Array take(NamedArrays& tensors, const std::string& key, const std::string& file
   return std::move(found->second);
 }
 
+Support take_support(NamedArrays& tensors, const std::string& file) {
+  Support support{take(tensors, "query", file), take(tensors, "keys", file), {}};
+  if (!tensors.contains("offsets")) return support;
+  const Array offsets = take(tensors, "offsets", file);
+  require(offsets.dtype() == DType::i64 && offsets.rank() == 1, file, ": tensor 'offsets' is ",
+          offsets.describe(), ", expected int64 (m + 1)");
+  support.offsets.assign(offsets.data<std::int64_t>(), offsets.data<std::int64_t>() + offsets.size());
+  require(!support.offsets.empty(), file, ": tensor 'offsets' is empty");
+  return support;
+}
+
 // The tensor of random weights is called `neurons` in mlp models.
 const char* heads_tensor(ModelKind kind) { return kind == ModelKind::mlp ? "neurons" : "heads"; }
 
@@ -122,7 +165,15 @@ const char* heads_tensor(ModelKind kind) { return kind == ModelKind::mlp ? "neur
 void save_model(const std::filesystem::path& path, const Model& model) {
   const FeatureOptions& f = model.features;
   TensorFile file;
-  file.tensors[heads_tensor(f.kind)] = model.heads;
+  if (f.infinite()) {
+    const Support& support = model.support;
+    file.tensors["query"] = support.query;
+    file.tensors["keys"] = support.keys;
+    if (!support.offsets.empty())
+      file.tensors["offsets"] = Array::from(support.offsets, {static_cast<Index>(support.offsets.size())});
+  } else {
+    file.tensors[heads_tensor(f.kind)] = model.heads;
+  }
   file.tensors["values"] = model.values;
   file.tensors["intercept"] = model.intercept;
   auto& meta = file.metadata;
@@ -131,7 +182,7 @@ void save_model(const std::filesystem::path& path, const Model& model) {
   meta["headlens_version"] = version();
   meta["headlens_commit"] = commit();
   meta["model"] = name(f.kind);
-  meta["heads"] = fmt::format("{}", f.heads);
+  meta["heads"] = f.infinite() ? "inf" : fmt::format("{}", f.heads);
   meta["bias_scale"] = fmt::format("{}", f.bias_scale.value());
   meta["weight_scale"] = fmt::format("{}", f.weight_scale.value());
   meta["score"] = name(f.score);
@@ -158,7 +209,7 @@ Model model_from_tensors(TensorFile file, const std::string& name) {
   Model model;
   FeatureOptions& f = model.features;
   f.kind = meta.choice<ModelKind>("model");
-  f.heads = meta.number<Index>("heads");
+  f.heads = meta.text("heads") == "inf" ? kInfiniteHeads : meta.number<Index>("heads");
   f.bias_scale = meta.number<double>("bias_scale");
   f.weight_scale = meta.number<double>("weight_scale");
   f.score = meta.choice<Score>("score");
@@ -175,7 +226,10 @@ Model model_from_tensors(TensorFile file, const std::string& name) {
   model.classes = meta.numbers("classes");
   for (const auto& [key, value] : file.metadata)
     if (key.starts_with(kReportPrefix)) model.report[key.substr(kReportPrefix.size())] = value;
-  model.heads = take(file.tensors, heads_tensor(f.kind), name);
+  if (f.infinite())
+    model.support = take_support(file.tensors, name);
+  else
+    model.heads = take(file.tensors, heads_tensor(f.kind), name);
   model.values = take(file.tensors, "values", name);
   model.intercept = take(file.tensors, "intercept", name);
   check_tensors(model, name);

@@ -18,7 +18,7 @@ struct Names<ModelKind> {
 };
 template <>
 struct Names<Score> {
-  static constexpr std::array values{"relu", "softmax", "exp"};
+  static constexpr std::array values{"relu", "softmax", "exp", "step"};
   static constexpr const char* what = "score";
 };
 template <>
@@ -68,6 +68,8 @@ template Loss parse<Loss>(const std::string&);
 void FeatureOptions::validate() const {
   require(heads >= 1, "heads: ", heads, " given, expected 1 or more");
   const bool mlp = kind == ModelKind::mlp;
+  require(!infinite() || score != Score::softmax,
+          "heads: inf given, but the softmax score has no closed form: give a number of heads");
   require(!mlp || score == Score::relu, "score: mlp has relu neurons only, ", name(score), " given");
   require(!mlp || !bias_scale || *bias_scale == 0, "bias-scale: mlp takes no bias matrix");
   require(!bias_scale || std::isfinite(*bias_scale), "bias-scale: ", bias_scale.value_or(0),

@@ -14,7 +14,7 @@ import numpy as np
 
 ROOT = Path(__file__).resolve().parents[2]
 BINARY = Path(os.environ.get("HEADLENS", ROOT / "build" / "headlens"))
-DTYPES = {"F64": np.float64, "F32": np.float32}
+DTYPES = {"F64": np.float64, "F32": np.float32, "I64": np.int64}
 
 
 def command(*args):

@@ -27,9 +27,11 @@ def sets_of(data):
 
 
 def weights(scores, score):
-    """What each key counts, from its score; sums to at most anything for relu and exp, to 1 for softmax."""
+    """What each key counts, from its score; sums to at most anything for relu, step and exp, to 1 for softmax."""
     if score == "relu":
         return np.maximum(scores, 0) / len(scores)
+    if score == "step":
+        return (scores > 0) / len(scores)
     if score == "exp":
         return np.exp(scores) / len(scores)
     shifted = np.exp(scores - scores.max())

@@ -15,6 +15,7 @@ TASKS = ["power-mean", "correlation", "native", "query-power", "mixture"]
 COMMANDS = [
     "generate",
     "fit",
+    "kernel",
     "predict",
     "evaluate",
     "recover",
@@ -37,7 +38,7 @@ def test_help_has_an_example(line):
 
 
 @pytest.mark.parametrize(
-    "line", [f"generate {task}" for task in TASKS] + ["fit", "predict", "evaluate", "info"]
+    "line", [f"generate {task}" for task in TASKS] + ["fit", "kernel", "predict", "evaluate", "info"]
 )
 def test_common_options_are_everywhere(line):
     text = run(line, "--help").stdout
@@ -55,7 +56,7 @@ def test_examples_of_the_help_run(tmp_path, make_sets):
             if (
                 words[:1] == ["headlens"]
                 and len(words) > 2
-                and words[1] in ("generate", "fit", "predict", "evaluate", "info")
+                and words[1] in ("generate", "fit", "kernel", "predict", "evaluate", "info")
             ):
                 run(" ".join(words[1:]).replace("1000", "10").replace("500", "10"), cwd=tmp_path)
                 count += 1
@@ -110,7 +111,7 @@ def test_completion_scripts_parse(tmp_path):
         ("headlens ", set(COMMANDS)),
         ("headlens generate ", {*TASKS, *LAYERS}),
         ("headlens fit --sc", {"--score"}),
-        ("headlens fit --score ", {"relu", "softmax", "exp"}),
+        ("headlens fit --score ", {"relu", "softmax", "exp", "step"}),
         ("headlens generate native --matrix s", {"shift"}),
         ("headlens fit --model ", {"rfa", "brfa", "mlp"}),
     ],

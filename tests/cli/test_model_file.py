@@ -8,7 +8,7 @@ from binary import fit, predict, read_model, run, run_json
 from reference import features, relative_error, scores_of
 
 LAYOUTS = ["rectangular", "ragged", "sequence"]
-MODELS = [f"--model {m} --score {s}" for m in ("rfa", "brfa") for s in ("relu", "softmax")]
+MODELS = [f"--model {m} --score {s}" for m in ("rfa", "brfa") for s in ("relu", "softmax", "step")]
 MODELS += [f"--model {m} --score exp --weight-scale 0.1" for m in ("rfa", "brfa --bias-scale 0.2")] + [
     "--model mlp"
 ]

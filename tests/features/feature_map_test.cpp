@@ -72,7 +72,7 @@ class Shapes : public testing::TestWithParam<std::tuple<Index, Index, Index>> {}
 TEST_P(Shapes, AgreeWithTheReference) {
   const auto [dim, keys, heads] = GetParam();
   for (const SimdLevel level : levels())
-    for (const Score score : {Score::relu, Score::softmax, Score::exp}) {
+    for (const Score score : {Score::relu, Score::softmax, Score::exp, Score::step}) {
       const FeatureOptions options{
           .heads = heads, .weight_scale = 0.5 / std::sqrt(static_cast<double>(dim)), .score = score};
       expect_matches_reference<double>(ragged_sets<double>(14, keys, dim, 1), options, level);

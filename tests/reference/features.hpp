@@ -52,6 +52,7 @@ inline std::vector<Real> head_features(const PlainSet& set, const Array& heads, 
   }
   for (Real& w : weight) {
     if (score == Score::relu) w = std::max<Real>(w, 0) / N;
+    if (score == Score::step) w = (w > 0 ? Real(1) : Real(0)) / N;
     if (score == Score::exp) w = std::exp(w) / N;
     if (score == Score::softmax) w = std::exp(w - highest);
     total += w;

@@ -1,0 +1,40 @@
+// Times the kernel of one file: bench_kernels DATA.npz rfa|brfa fast|exact REPEATS THREADS [OUT.npy]. Prints
+// JSON. DATA holds query (n,d), keys (n,N,d).
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "headlens/arrays.hpp"
+#include "headlens/blas_core.hpp"
+#include "headlens/kernel.hpp"
+
+int main(int argc, char** argv) {
+  using namespace headlens;
+  repair_blas_core(argv);
+  if (argc < 6)
+    return std::fprintf(stderr,
+                        "usage: bench_kernels DATA.npz rfa|brfa fast|exact REPEATS THREADS [OUT.npy]\n"),
+           2;
+  NamedArrays arrays = read_npz(argv[1]);
+  const Sets sets = Sets::from_arrays(arrays.at("query"), arrays.at("keys"));
+  KernelOptions options;
+  options.features.kind = parse<ModelKind>(argv[2]);
+  options.exact = std::string(argv[3]) == "exact";
+  const Execution execution{.threads = std::atoi(argv[5])};
+  std::vector<double> times;
+  Kernel kernel;
+  for (int i = 0; i < std::atoi(argv[4]); ++i) {
+    const auto start = std::chrono::steady_clock::now();
+    kernel = attention_kernel(sets, options, execution);
+    times.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+  }
+  double sum = 0;
+  for (const double value : kernel.values.to_doubles()) sum += value;
+  if (argc > 6) write_npy(argv[6], kernel.values);
+  std::cout << nlohmann::json{{"seconds", times}, {"checksum", sum}, {"method", kernel.method}}.dump()
+            << "\n";
+}

@@ -1,0 +1,18 @@
+// The sets that a model with infinitely many heads keeps.
+#pragma once
+
+#include <vector>
+
+#include "headlens/model.hpp"
+#include "headlens/sets.hpp"
+
+namespace headlens {
+
+// The sets numbered `chosen`, in the precision of the features, with positions added to the keys: rectangular
+// if all of `sets` have one size, else ragged.
+Support make_support(const Sets& sets, const std::vector<Index>& chosen, const FeatureOptions& features);
+
+// The same as sets; they need no positions any more.
+Sets sets_of(const Support& support);
+
+}  // namespace headlens
