@@ -221,9 +221,12 @@ std::vector<StoredStudy> Store::studies() {
   });
 }
 
-Index Store::cell_count() {
+std::set<std::string> Store::keys() {
   return connection_->guarded([&] {
-    return static_cast<Index>(connection_->database.execAndGet("SELECT count(*) FROM cell").getInt64());
+    std::set<std::string> found;
+    SQLite::Statement query(connection_->database, "SELECT key FROM cell");
+    while (query.executeStep()) found.insert(query.getColumn(0).getString());
+    return found;
   });
 }
 
