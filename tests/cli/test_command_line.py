@@ -20,12 +20,19 @@ COMMANDS = [
     "recover",
     "compare",
     "inspect",
+    "study",
     "info",
     "completion",
     "man",
 ]
 LAYERS = ["attention-layer", "examples"]
-ALL = ["", *COMMANDS, *(f"generate {task}" for task in [*TASKS, *LAYERS])]
+STUDY = ["run", "status", "export"]
+ALL = [
+    "",
+    *COMMANDS,
+    *(f"generate {task}" for task in [*TASKS, *LAYERS]),
+    *(f"study {part}" for part in STUDY),
+]
 
 
 @pytest.mark.parametrize("line", ALL)
@@ -109,6 +116,8 @@ def test_completion_scripts_parse(tmp_path):
     [
         ("headlens ", set(COMMANDS)),
         ("headlens generate ", {*TASKS, *LAYERS}),
+        ("headlens study ", set(STUDY)),
+        ("headlens study export --format ", {"csv", "json"}),
         ("headlens fit --sc", {"--score"}),
         ("headlens fit --score ", {"relu", "softmax", "exp"}),
         ("headlens generate native --matrix s", {"shift"}),
