@@ -15,8 +15,9 @@ ALLOWED = {  # as in src/CMakeLists.txt
     "recover": {"attention", "data", "io", "linalg", "base"},
     "kernels": {"features", "data", "linalg", "base"},
     "fit": {"kernels", "features", "linalg", "data", "io", "base"},
+    "study": {"fit", "recover", "attention", "features", "data", "io", "linalg", "base"},
 }
-THIRD_PARTY = re.compile(r"^(fmt|CLI|nlohmann|zip|cblas|Random123|boost)\b")
+THIRD_PARTY = re.compile(r"^(fmt|CLI|nlohmann|zip|cblas|Random123|boost|toml\+\+|SQLiteCpp|sqlite3)\b")
 
 
 def includes(path):

@@ -48,6 +48,7 @@ void describe(CLI::App& app) {
   add_recover(app);
   add_compare(app);
   add_inspect(app);
+  add_study(app);
   add_info(app);
   add_completion(app);
   add_man(app);
