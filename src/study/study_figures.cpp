@@ -32,7 +32,7 @@ std::vector<std::string> axis_names(const Study& study) {
 // The text of `key`, one of `allowed`.
 std::string chosen(const Section& section, const char* key, const std::vector<std::string>& allowed,
                    const char* what) {
-  const std::string found = section.required_word(key);
+  std::string found = section.required_word(key);
   if (std::find(allowed.begin(), allowed.end(), found) == allowed.end())
     section.fail(*section.find(key), "'", io::printable_name(found), "' is not ", what,
                  suggestion(found, allowed));

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <stdexcept>
+#include <thread>
 #include <vector>
 
 #include "headlens/error.hpp"
@@ -37,6 +38,35 @@ TEST(ParallelFor, RethrowsOnTheCallingThread) {
                                 if (i == 7) throw std::runtime_error("seven");
                               }),
                  std::runtime_error);
+}
+
+TEST(WatchedTeam, WatchesOnTheCallingThreadUntilAllHaveEnded) {
+  const auto here = std::this_thread::get_id();
+  std::atomic<int> watched{0}, ended{0};
+  watched_team(
+      3,
+      [&](int) {
+        EXPECT_NE(std::this_thread::get_id(), here);
+        while (watched < 2) std::this_thread::yield();
+        ++ended;
+      },
+      [&] {
+        EXPECT_EQ(std::this_thread::get_id(), here);
+        ++watched;
+      });
+  EXPECT_EQ(ended, 3);
+  watched_team(
+      0, [](int) { FAIL(); }, [] { FAIL(); });
+}
+
+TEST(WatchedTeam, RethrowsAfterAllHaveEnded) {
+  std::atomic<int> ended{0};
+  const auto body = [&](int worker) {
+    ++ended;
+    if (worker == 1) throw std::runtime_error("one");
+  };
+  EXPECT_THROW(watched_team(3, body, [] {}), std::runtime_error);
+  EXPECT_EQ(ended, 3);
 }
 
 TEST(ThreadCount, IsWhatWasAskedForOrAllCores) {
