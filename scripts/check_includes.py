@@ -14,8 +14,9 @@ ALLOWED = {  # as in src/CMakeLists.txt
     "features": {"data", "linalg", "base"},
     "recover": {"attention", "data", "io", "linalg", "base"},
     "fit": {"features", "linalg", "data", "io", "base"},
+    "study": {"fit", "recover", "attention", "features", "data", "io", "linalg", "base"},
 }
-THIRD_PARTY = re.compile(r"^(fmt|CLI|nlohmann|zip|cblas|Random123)\b")
+THIRD_PARTY = re.compile(r"^(fmt|CLI|nlohmann|zip|cblas|Random123|toml\+\+|SQLiteCpp|sqlite3)\b")
 
 
 def includes(path):

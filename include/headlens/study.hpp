@@ -77,7 +77,7 @@ struct StudyCell {
   StudyValues outputs;  // recorded quantities; for a failed cell, empty
   std::string error;
   double seconds = 0;
-  std::uint64_t peak_bytes = 0;
+  std::uint64_t peak_bytes = 0;  // predicted: a process that runs several cells has no peak of one cell
   std::string version, git_commit, host, blas_core, finished;
 };
 
@@ -90,17 +90,32 @@ struct StudyResults {
 struct RunOptions {
   int jobs = 0;               // cells at a time; 0: one a thread of the budget
   bool retry_failed = false;  // failed cells are run again
+  std::string command_line;   // kept in the store, for the report
 };
 
 struct RunSummary {
-  Index total = 0, already_done = 0, ran = 0, failed = 0, elsewhere = 0;  // elsewhere: in another process
+  Index total = 0;
+  Index already_done = 0;  // before this run
+  Index ran = 0;           // by this run, failed ones included
+  Index failed = 0;        // of all cells, in the end
+  Index elsewhere = 0;     // finished by another process meanwhile
   double seconds = 0;
 };
 
+// Runs what is missing, beside other processes if there are any, and returns when every cell is done or
+// failed. A cell that fails is recorded and stops nothing. Cancelling ends with Error{interrupted} and loses
+// only cells in flight, as does the end of the process or a full disk.
 RunSummary run_study(const Study& study, const std::filesystem::path& store, const RunOptions& options,
                      const Execution& execution);
 
 // Every study of a store, with its cells, finished or not.
 std::vector<StudyResults> read_results(const std::filesystem::path& store);
+// One study, whether or not it was ever run into this store.
+StudyResults read_results(const std::filesystem::path& store, const Study& study);
+Index count_stored_cells(const std::filesystem::path& store);  // of any study and of earlier grids
+
+// One row a cell in the order of the grid, all columns named. Columns that change from run to run come last.
+enum class ExportFormat { csv, json };
+std::string export_results(const StudyResults& results, ExportFormat format);
 
 }  // namespace headlens

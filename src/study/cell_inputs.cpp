@@ -1,0 +1,114 @@
+#include "study/cell_inputs.hpp"
+
+#include <charconv>
+
+#include "base/random.hpp"
+
+namespace headlens {
+namespace {
+
+Index parse_key_count(const std::string& whole, std::string_view text) {
+  Index value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  require(error == std::errc() && end == text.data() + text.size(), "keys: '", io::printable_name(whole),
+          "' given, expected N or \"A:B\"");
+  return value;
+}
+
+void read_keys(const StudyValue& value, TaskOptions& task) {
+  if (const auto* count = std::get_if<std::int64_t>(&value)) {
+    task.min_keys = task.max_keys = *count;
+    return;
+  }
+  const auto& range = std::get<std::string>(value);
+  const auto colon = range.find(':');
+  task.min_keys = parse_key_count(range, std::string_view(range).substr(0, colon));
+  task.max_keys = colon == std::string::npos
+                      ? task.min_keys
+                      : parse_key_count(range, std::string_view(range).substr(colon + 1));
+}
+
+std::uint64_t derived(std::uint64_t seed, std::string_view purpose) { return Stream(seed, purpose).bits(); }
+
+}  // namespace
+
+std::optional<double> NamedInputs::real_or_auto(const std::string& name) const {
+  const StudyValue& value = values_.at(name);
+  if (const auto* number = std::get_if<double>(&value)) return *number;
+  require(std::get<std::string>(value) == "auto", name, ": '", io::printable_name(text(value)),
+          "' given, expected auto or a number");
+  return std::nullopt;
+}
+
+Task task_of(const NamedInputs& in) {
+  return in.choice("task",
+                   {Task::power_mean, Task::correlation, Task::native, Task::query_power, Task::mixture});
+}
+
+FitInputs fit_inputs(const StudyValues& inputs, std::uint64_t seed) {
+  const NamedInputs in(inputs);
+  FitInputs out;
+  TaskOptions& task = out.train;
+  task.task = task_of(in);
+  task.dim = in.whole("dim");
+  read_keys(in.value("keys"), task);
+  if (in.has("degree")) {
+    require(in.whole("degree") >= 0 && in.whole("degree") <= 64, "degree: ", in.whole("degree"),
+            " given, expected 0 to 64");
+    task.degree = static_cast<int>(in.whole("degree"));
+  }
+  if (in.has("pure")) task.pure = in.flag("pure");
+  if (in.has("matrix"))
+    task.matrix = in.choice("matrix", {TaskMatrix::identity, TaskMatrix::shift, TaskMatrix::random});
+  if (in.has("weight")) task.weight = in.real("weight");
+  task.noise = in.real("noise");
+  require(in.whole("samples") >= 1, "samples: ", in.whole("samples"), " given, expected 1 or more");
+  task.count = in.whole("samples");
+  task.target_seed = derived(seed, "study-target");
+  out.test = task;
+  out.test.count = in.whole("test-samples");
+  out.test.noise = 0;  // errors are against the target itself
+  task.seed = derived(seed, "study-train");
+  out.test.seed = derived(seed, "study-test");
+
+  FeatureOptions& features = out.fit.features;
+  features.kind = in.choice("model", {ModelKind::rfa, ModelKind::brfa, ModelKind::mlp});
+  features.heads = in.whole("heads");
+  features.score = in.choice("score", {Score::relu, Score::softmax, Score::exp});
+  features.positions = in.choice("positions", {Positions::none, Positions::sinusoidal});
+  if (in.has("bias-scale")) features.bias_scale = in.real_or_auto("bias-scale");
+  features.weight_scale = in.real_or_auto("weight-scale");
+  features.precision = in.choice("precision", {Precision::f32, Precision::f64});
+  features.seed = derived(seed, "study-heads");
+  out.fit.loss = in.choice("loss", {Loss::squared, Loss::huber});  // the tasks have no classes
+  if (in.has("huber-delta")) out.fit.huber_delta = in.real("huber-delta");
+  out.fit.ridge = in.real_or_auto("ridge");
+  out.fit.intercept = in.flag("intercept");
+  out.fit.solver = in.choice("solver", {Solver::automatic, Solver::primal, Solver::dual, Solver::iterative});
+  return out;
+}
+
+RecoverInputs recover_inputs(const StudyValues& inputs, std::uint64_t seed) {
+  const NamedInputs in(inputs);
+  RecoverInputs out;
+  out.teacher = {.heads = in.whole("heads"),
+                 .dim = in.whole("dim"),
+                 .outputs = in.whole("outputs"),
+                 .scale = in.real("scale"),
+                 .rank = in.whole("rank"),
+                 .seed = derived(seed, "study-layer")};
+  out.examples.count = in.whole("count");
+  out.examples.tokens = in.whole("tokens");
+  out.examples.inputs = in.choice("inputs", {Inputs::signs, Inputs::gaussian});
+  out.examples.noise = in.real("noise");
+  out.examples.seed = derived(seed, "study-examples");
+  if (in.flag("heads-known")) out.recover.heads = in.whole("heads");
+  if (in.has("max-heads")) out.recover.max_heads = in.whole("max-heads");
+  require(in.whole("starts") >= 1 && in.whole("starts") <= 1000000, "starts: ", in.whole("starts"),
+          " given, expected 1 or more");
+  out.recover.starts = static_cast<int>(in.whole("starts"));
+  out.recover.seed = derived(seed, "study-starts");
+  return out;
+}
+
+}  // namespace headlens

@@ -1,0 +1,170 @@
+#include "study/cell_options.hpp"
+
+#include <cmath>
+#include <map>
+
+#include "headlens/error.hpp"
+#include "io/printable.hpp"
+#include "study/cell_inputs.hpp"
+
+namespace headlens {
+namespace {
+
+using Kind = ValueKind;
+
+std::string word(const char* text) { return text; }
+
+const std::vector<CellOption>& fit_options() {
+  static const std::vector<CellOption> options{
+      {"task", Kind::word, word("power-mean")},
+      {"dim", Kind::whole, std::int64_t{16}},
+      {"keys", Kind::whole_or_word, std::int64_t{16}},  // N, or "A:B"
+      {"degree", Kind::whole, std::int64_t{1}},
+      {"pure", Kind::flag, false},
+      {"matrix", Kind::word, word("identity")},
+      {"weight", Kind::real, 0.5},
+      {"noise", Kind::real, 0.0},
+      {"samples", Kind::whole, std::int64_t{1024}},
+      {"test-samples", Kind::whole, std::int64_t{4096}},
+      {"model", Kind::word, word("rfa")},
+      {"heads", Kind::whole, std::int64_t{1000}},
+      {"score", Kind::word, word("relu")},
+      {"positions", Kind::word, word("none")},
+      {"bias-scale", Kind::real_or_word, word("auto")},
+      {"weight-scale", Kind::real_or_word, word("auto")},
+      {"precision", Kind::word, word("f64")},
+      {"loss", Kind::word, word("squared")},
+      {"huber-delta", Kind::real, 1.0},
+      {"ridge", Kind::real_or_word, word("auto")},
+      {"intercept", Kind::flag, true},
+      {"solver", Kind::word, word("auto")}};
+  return options;
+}
+
+const std::vector<CellOption>& recover_options() {
+  static const std::vector<CellOption> options{
+      {"heads", Kind::whole, std::int64_t{2}},   {"dim", Kind::whole, std::int64_t{8}},
+      {"outputs", Kind::whole, std::int64_t{0}}, {"scale", Kind::real, 2.0},
+      {"rank", Kind::whole, std::int64_t{0}},    {"tokens", Kind::whole, std::int64_t{4}},
+      {"inputs", Kind::word, word("signs")},     {"noise", Kind::real, 0.0},
+      {"count", Kind::whole, std::int64_t{100}}, {"examples-per-unknown", Kind::real, 0.0},
+      {"heads-known", Kind::flag, true},         {"max-heads", Kind::whole, std::int64_t{16}},
+      {"starts", Kind::whole, std::int64_t{6}}};
+  return options;
+}
+
+const char* kind_name(Kind kind) {
+  constexpr const char* names[] = {"a whole number",           "a number",          "a word", "true or false",
+                                   "a whole number or a word", "a number or a word"};
+  return names[static_cast<int>(kind)];
+}
+
+// Why an option means nothing beside the others; "" if it applies.
+std::string why_not(std::string_view option, StudyCommand command, const NamedInputs& in) {
+  if (command == StudyCommand::recover) {
+    if (option == "max-heads" && in.flag("heads-known")) return "the number of heads is known";
+    return "";
+  }
+  const Task task = task_of(in);
+  const bool correlates = task == Task::correlation || task == Task::mixture;
+  const bool misplaced = (option == "degree" && task == Task::native) || (option == "pure" && !correlates) ||
+                         (option == "matrix" && task != Task::correlation && task != Task::native) ||
+                         (option == "weight" && task != Task::mixture);
+  if (misplaced) return "the task is " + name(task);
+  if (option == "bias-scale" && in.word("model") == "mlp") return "the model is mlp";
+  if (option == "huber-delta" && in.word("loss") != "huber") return "the loss is " + in.word("loss");
+  return "";
+}
+
+// n = ceil(c m d (d + e) / (k e)): c equations an unknown.
+std::int64_t count_of(const NamedInputs& in) {
+  const double c = in.real("examples-per-unknown");
+  const auto d = static_cast<double>(in.whole("dim"));
+  const double e = in.whole("outputs") > 0 ? static_cast<double>(in.whole("outputs")) : d;
+  const double unknowns = static_cast<double>(in.whole("heads")) * d * (d + e);
+  const double count = std::ceil(c * unknowns / (static_cast<double>(in.whole("tokens")) * e));
+  require(c > 0 && count >= 1 && count < 1e12, "examples-per-unknown: ", c,
+          " given, expected a number above 0");
+  return static_cast<std::int64_t>(count);
+}
+
+void check(StudyCommand command, const StudyValues& inputs) {
+  if (command == StudyCommand::fit) {
+    const FitInputs fit = fit_inputs(inputs, 0);
+    fit.train.validate();
+    require(fit.test.count >= 1, "test-samples: ", fit.test.count, " given, expected 1 or more");
+    fit.fit.validate();
+    const bool plain = fit.fit.features.kind == ModelKind::mlp;
+    require(!plain || fit.train.min_keys == fit.train.max_keys, "keys: mlp needs sets of equal size");
+    return;
+  }
+  const RecoverInputs recover = recover_inputs(inputs, 0);
+  recover.teacher.validate();
+  recover.examples.validate();
+  recover.recover.validate();
+}
+
+}  // namespace
+
+const std::vector<CellOption>& options_of(StudyCommand command) {
+  return command == StudyCommand::fit ? fit_options() : recover_options();
+}
+
+const CellOption* find_option(StudyCommand command, std::string_view name) {
+  for (const CellOption& option : options_of(command))
+    if (option.name == name) return &option;
+  return nullptr;
+}
+
+const std::vector<std::string>& quantities_of(StudyCommand command) {
+  static const std::vector<std::string> fit{"outcome",  "nmse",       "mse",    "train-loss", "ridge",
+                                            "residual", "iterations", "method", "fit-seconds"};
+  static const std::vector<std::string> recover{
+      "outcome",     "success", "worst-error", "held-out-error", "train-error",
+      "heads-found", "starts",  "steps",       "inner-steps",    "recover-seconds"};
+  return command == StudyCommand::fit ? fit : recover;
+}
+
+StudyValue convert(const CellOption& option, const StudyValue& value) {
+  const Kind kind = option.kind;
+  const bool is_whole = std::holds_alternative<std::int64_t>(value);
+  const bool real_wanted = kind == Kind::real || kind == Kind::real_or_word;
+  if (is_whole && real_wanted) return static_cast<double>(std::get<std::int64_t>(value));
+  const bool word_allowed = kind == Kind::word || kind == Kind::whole_or_word || kind == Kind::real_or_word;
+  const bool fits = (is_whole && (kind == Kind::whole || kind == Kind::whole_or_word)) ||
+                    (std::holds_alternative<double>(value) && real_wanted) ||
+                    (std::holds_alternative<std::string>(value) && word_allowed) ||
+                    (std::holds_alternative<bool>(value) && kind == Kind::flag);
+  require(fits, option.name, ": '", io::printable_name(text(value)), "' given, expected ", kind_name(kind));
+  const auto* number = std::get_if<double>(&value);
+  require(!number || std::isfinite(*number), option.name, ": '", text(value),
+          "' given, expected a finite number");
+  return value;
+}
+
+StudyValues complete_inputs(StudyCommand command, const StudyValues& given) {
+  std::map<std::string, StudyValue> known(given.begin(), given.end());
+  StudyValues all;
+  for (const CellOption& option : options_of(command)) {
+    const auto found = known.find(std::string(option.name));
+    all.emplace_back(option.name, found == known.end() ? option.fallback : convert(option, found->second));
+  }
+  if (known.contains("examples-per-unknown")) {
+    require(!known.contains("count"), "count: given beside examples-per-unknown, which decides it");
+    const std::int64_t count = count_of(NamedInputs(all));
+    for (auto& [option, value] : all)
+      if (option == "count") value = count;
+  }
+  std::erase_if(all, [](const auto& item) { return item.first == "examples-per-unknown"; });
+  const NamedInputs in(all);
+  StudyValues inputs;
+  for (const auto& item : all) {
+    const std::string reason = why_not(item.first, command, in);
+    require(reason.empty() || !known.contains(item.first), item.first, ": does not apply: ", reason);
+    if (reason.empty()) inputs.push_back(item);
+  }
+  check(command, inputs);
+  return inputs;
+}
+
+}  // namespace headlens

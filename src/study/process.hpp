@@ -1,0 +1,15 @@
+// Who runs a cell: a process named so that its death can be told from its life.
+//
+// WAL stores work between processes of one kernel only, so a claim of another boot is of a dead process, and
+// so is one whose process id is free or was given to a process that started at another time.
+#pragma once
+
+#include <string>
+
+namespace headlens {
+
+std::string host_name();
+std::string this_process();                      // "BOOT-ID PID START-TIME"
+bool is_alive(const std::string& process_text);  // of a this_process() text; false if it is none
+
+}  // namespace headlens
