@@ -50,7 +50,7 @@ Judgement judgement_of(const ComparedPoint& point) {
   return point.upper < 1 ? Judgement::against : Judgement::undecided;
 }
 
-void test(ComparedPoint& point, const Ratios& ratios) {
+void test(ComparedPoint& point, const Ratios& ratios, double level) {
   point.dropped = ratios.dropped;
   point.seeds = static_cast<Index>(ratios.by_seed.size());
   if (point.seeds == 0) return;
@@ -68,7 +68,7 @@ void test(ComparedPoint& point, const Ratios& ratios) {
   for (const double value : values) squares += (value - mean) * (value - mean);
   point.factor = std::exp(mean);
   if (point.seeds < 2) return;
-  const double half = student_quantile(point.seeds - 1) * std::sqrt(squares / (count - 1) / count);
+  const double half = student_quantile(point.seeds - 1, level) * std::sqrt(squares / (count - 1) / count);
   point.lower = std::exp(mean - half);
   point.upper = std::exp(mean + half);
   point.judgement = judgement_of(point);
@@ -90,7 +90,7 @@ bool in_range(double x, const FindingSpec& spec) {
 
 }  // namespace
 
-double student_quantile(Index degrees) {
+double student_quantile(Index degrees, double level) {
   // P(|t| < x) in closed form (Abramowitz and Stegun 26.7.3 and 26.7.4), angle = atan(x / sqrt(degrees)).
   const auto inside = [degrees](double x) {
     const double angle = std::atan(x / std::sqrt(static_cast<double>(degrees)));
@@ -103,8 +103,9 @@ double student_quantile(Index degrees) {
     }
     return odd ? 2 / std::numbers::pi * (angle + s * sum) : s * sum;
   };
-  double low = 1.9, high = 13;  // 1.96 for infinitely many degrees, 12.7 for one
-  for (int i = 0; i < 60; ++i) (inside((low + high) / 2) < 0.95 ? low : high) = (low + high) / 2;
+  double low = 0, high = 1;
+  while (inside(high) < level) high *= 2;
+  for (int i = 0; i < 60; ++i) (inside((low + high) / 2) < level ? low : high) = (low + high) / 2;
   return high;
 }
 
@@ -132,7 +133,10 @@ Comparison compare(const StudyResults& results, const FindingSpec& spec) {
       ratios[static_cast<std::size_t>(point - comparison.points.begin())].add(
           cell.seed, measured(cell, spec.quantity), measured(*partner->second, spec.quantity));
   }
-  for (std::size_t i = 0; i < ratios.size(); ++i) test(comparison.points[i], ratios[i]);
+  const auto tested =
+      std::count_if(ratios.begin(), ratios.end(), [](const Ratios& r) { return r.by_seed.size() > 1; });
+  const double level = 1 - 0.05 / static_cast<double>(std::max<Index>(tested, 1));
+  for (std::size_t i = 0; i < ratios.size(); ++i) test(comparison.points[i], ratios[i], level);
   std::stable_sort(comparison.points.begin(), comparison.points.end(),
                    [](const ComparedPoint& a, const ComparedPoint& b) { return comes_first(a.x, b.x); });
   return comparison;

@@ -1,8 +1,10 @@
 // A claim of the paper against the cells: is `better` really smaller than `worse`, and where?
 //
 // Cells are paired: equal seed, equal value on every axis but those that tell the two apart, hence equal
-// random sets. At each x, r = log(worse / better) of every seed gives a 95% interval of its mean by Student's
-// t; the factor exp(mean r) speaks for the claim where the interval lies above 1 and against it where below.
+// random sets. At each x, r = log(worse / better) of every seed gives an interval of its mean by Student's t;
+// the factor exp(mean r) speaks for the claim where the interval lies above 1 and against it where below. The
+// intervals hold at 95% for all x of a comparison together (Bonferroni): with ten sample sizes, one in ten
+// claims about nothing would otherwise seem to hold somewhere.
 #pragma once
 
 #include <string>
@@ -32,7 +34,7 @@ struct Comparison {
 Comparison compare(const StudyResults& results, const FindingSpec& spec);
 FindingResult judge(const Comparison& comparison, const FindingSpec& spec);
 
-// Half the width of a 95% interval in standard errors, for 1 or more degrees of freedom.
-double student_quantile(Index degrees);
+// Half the width of an interval at this level in standard errors, for 1 or more degrees of freedom.
+double student_quantile(Index degrees, double level);
 
 }  // namespace headlens::report

@@ -14,6 +14,8 @@
 
 namespace headlens::report {
 
+using headlens::text;  // the overloads below must not hide that of values
+
 enum class Reach { at_or_before, between, not_reached };
 
 struct Crossing {
@@ -27,6 +29,7 @@ struct SampleSize {
   double error = 0;
   Crossing estimate;
   std::optional<std::pair<Crossing, Crossing>> interval;  // none from one seed
+  bool operator==(const SampleSize&) const = default;
 };
 std::string text(const SampleSize& size);  // "423 (380 to 510)", "not reached by 2048"
 

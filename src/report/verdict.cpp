@@ -45,7 +45,7 @@ std::string values_of(const std::string& x, std::size_t count) {
   const std::string plural = count == 1 ? "" : "s";
   if (x == "samples") return "sample size" + plural;
   if (x == "heads") return "number" + plural + " of heads";
-  return "value" + plural + (x.empty() ? "" : " of " + x);
+  return "value" + plural + " of " + x;
 }
 
 // Neighbours of the grid become ranges: "at 64, at 256 to 2048".
@@ -59,7 +59,7 @@ std::string places(const Comparison& comparison, const Points& points) {
     if (last > i) text += " to " + headlens::text(points[last]->x_value);
     i = last + 1;
   }
-  return comparison.x.empty() ? "" : text;
+  return text;
 }
 
 std::string factor(const ComparedPoint& point) {
@@ -78,16 +78,14 @@ const ComparedPoint& extreme(const Points& points, bool largest) {
                     : std::min_element(points.begin(), points.end(), less));
 }
 
-std::string at(const Comparison& comparison, const ComparedPoint& point) {
-  return comparison.x.empty() ? "" : " at " + text(point.x_value);
-}
+std::string at(const ComparedPoint& point) { return " at " + text(point.x_value); }
 
 std::string favour(const Comparison& c, const Points& points) {
   if (points.empty()) return "";
   const ComparedPoint &least = extreme(points, false), &most = extreme(points, true);
   std::string text = fmt::format(" The {} of {} is larger than that of {} by a factor of {}{}", c.quantity,
-                                 c.worse, c.better, factor(least), at(c, least));
-  if (&least != &most) text += fmt::format(", up to {}{}", factor(most), at(c, most));
+                                 c.worse, c.better, factor(least), at(least));
+  if (&least != &most) text += fmt::format(", up to {}{}", factor(most), at(most));
   return text + ".";
 }
 
@@ -95,8 +93,7 @@ std::string opposite(const Comparison& c, const Points& points) {
   if (points.empty()) return "";
   const ComparedPoint& most = extreme(points, false);
   return fmt::format(" The opposite holds {}: the {} of {} is larger there, by a factor of up to {}{}.",
-                     c.x.empty() ? "" : places(c, points), c.quantity, c.better, inverse_factor(most),
-                     at(c, most));
+                     places(c, points), c.quantity, c.better, inverse_factor(most), at(most));
 }
 
 std::string open(const Comparison& c, const Points& points) {
@@ -104,7 +101,7 @@ std::string open(const Comparison& c, const Points& points) {
   const ComparedPoint &least = extreme(points, false), &most = extreme(points, true);
   std::string text =
       fmt::format(" The seeds do not decide {}: the factor is {}", places(c, points), factor(least));
-  if (&least != &most) text += fmt::format("{} and {}{}", at(c, least), factor(most), at(c, most));
+  if (&least != &most) text += fmt::format("{} and {}{}", at(least), factor(most), at(most));
   return text + ".";
 }
 
@@ -113,9 +110,9 @@ std::string outside(const Comparison& c) {
   if (const Points for_it = pick(c, Judgement::in_favour, false); !for_it.empty())
     text += fmt::format(" Outside the range of the claim it holds too {}.", places(c, for_it));
   if (const Points against = pick(c, Judgement::against, false); !against.empty())
-    text += fmt::format(" Outside the range of the claim the opposite holds {}, by a factor of up to {}{}.",
-                        places(c, against), inverse_factor(extreme(against, false)),
-                        at(c, extreme(against, false)));
+    text +=
+        fmt::format(" Outside the range of the claim the opposite holds {}, by a factor of up to {}{}.",
+                    places(c, against), inverse_factor(extreme(against, false)), at(extreme(against, false)));
   return text;
 }
 

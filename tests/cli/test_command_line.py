@@ -20,6 +20,7 @@ COMMANDS = [
     "recover",
     "compare",
     "inspect",
+    "report",
     "info",
     "completion",
     "man",
