@@ -64,6 +64,7 @@ struct Certificate {
   std::vector<HeadReport> per_head;
   int starts = 0, steps = 0, inner_steps = 0;
   std::vector<Phase> phases;
+  std::uint64_t predicted_peak_bytes = 0;
   double seconds = 0;
 };
 

@@ -112,7 +112,7 @@ RunSummary run_study(const Study& study, const std::filesystem::path& store, con
 std::vector<StudyResults> read_results(const std::filesystem::path& store);
 // One study, whether or not it was ever run into this store.
 StudyResults read_results(const std::filesystem::path& store, const Study& study);
-Index count_stored_cells(const std::filesystem::path& store);  // of any study and of earlier grids
+Index count_other_cells(const std::filesystem::path& store);  // kept, but of no study as it stands now
 
 // One row a cell in the order of the grid, all columns named. Columns that change from run to run come last.
 enum class ExportFormat { csv, json };

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
+#include <condition_variable>
 #include <exception>
 #include <mutex>
 #include <thread>
@@ -57,6 +59,37 @@ void parallel_for(int threads, Index count, const std::function<void(Index, int)
     team.work(count, 0, body);
   }
   if (team.error) std::rethrow_exception(team.error);
+}
+
+void watched_team(int threads, const std::function<void(int)>& body, const std::function<void()>& watch) {
+  std::mutex mutex;
+  std::condition_variable ended;
+  int running = threads;
+  std::exception_ptr error;
+  {
+    std::vector<std::jthread> workers;
+    for (int worker = 0; worker < threads; ++worker)
+      workers.emplace_back([&, worker] {
+        std::exception_ptr mine;
+        try {
+          body(worker);
+        } catch (...) {
+          mine = std::current_exception();
+        }
+        const std::lock_guard lock(mutex);
+        if (!error) error = mine;
+        --running;
+        ended.notify_one();
+      });
+    std::unique_lock lock(mutex);
+    while (running > 0) {
+      lock.unlock();
+      watch();
+      lock.lock();
+      ended.wait_for(lock, std::chrono::milliseconds(50), [&] { return running == 0; });
+    }
+  }
+  if (error) std::rethrow_exception(error);
 }
 
 }  // namespace headlens

@@ -20,4 +20,10 @@ int thread_count(const Execution& execution);
 // here.
 void parallel_for(int threads, Index count, const std::function<void(Index item, int worker)>& body);
 
+// body(worker) on `threads` threads of their own, while the calling thread calls watch() every 50 ms: for
+// work of minutes whose progress and cancellation belong to the calling thread. The first exception is
+// rethrown here.
+void watched_team(int threads, const std::function<void(int worker)>& body,
+                  const std::function<void()>& watch);
+
 }  // namespace headlens

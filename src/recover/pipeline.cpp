@@ -131,8 +131,9 @@ Recovery recover(const Examples& examples, const RecoverOptions& options, const 
   Recovery recovery;
   Certificate& certificate = recovery.certificate;
   const Split split = hold_out(examples);
-  MemoryBudget(execution).require(predicted_bytes(split, options.heads.value_or(options.max_heads)),
-                                  "the recovery");
+  const double bytes = predicted_bytes(split, options.heads.value_or(options.max_heads));
+  MemoryBudget(execution).require(bytes, "the recovery");
+  certificate.predicted_peak_bytes = static_cast<std::uint64_t>(bytes);
   Effort effort(options, execution);
 
   Found found = timed(certificate, "search", [&] {

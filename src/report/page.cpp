@@ -133,8 +133,8 @@ std::string page(const std::vector<PageStudy>& studies) {
                       summary_line(studies), contents(studies));
   for (const PageStudy& study : studies) text += section(study);
   return text + fmt::format(
-                    "</main>\n<footer>Written by headlens {} (commit {}). Intervals are at the level of 95%, "
-                    "each by itself.</footer>\n</body>\n</html>\n",
+                    "</main>\n<footer>Written by headlens {} (commit {}). The intervals of a finding "
+                    "hold at 95% for all its points together, that of a sample size by itself.</footer>\n</body>\n</html>\n",
                     version(), commit());
 }
 

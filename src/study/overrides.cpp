@@ -26,6 +26,7 @@ struct Assignment {
 
 Assignment parse_assignment(const std::string& text) {
   const std::string shown = "--set " + io::printable_name(text);
+  require(text.find_first_of("\r\n") == std::string::npos, shown, ": expected one line");
   const toml::table table = parse_toml(text, shown);
   Assignment out;
   const toml::table* level = &table;
@@ -34,8 +35,6 @@ Assignment parse_assignment(const std::string& text) {
     const auto [key, node] = *level->begin();
     out.path.emplace_back(key.str());
     const toml::table* inner = node.as_table();
-    const bool header = !inner && node.is_array_of_tables() && node.source().begin.column == 1;
-    require(!header, shown, ": expected key=value, not a header");
     if (inner && !inner->is_inline()) {
       level = inner;
       continue;

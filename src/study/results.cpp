@@ -1,4 +1,6 @@
 // What a store knows of a study.
+#include <set>
+
 #include "headlens/error.hpp"
 #include "io/printable.hpp"
 #include "study/grid.hpp"
@@ -17,6 +19,10 @@ StudyValues shown(const StudyValues& all, const std::vector<std::string>& record
   return values;
 }
 
+Study parse_stored(const StoredStudy& stored, const std::filesystem::path& path) {
+  return parse_study(stored.source, io::printable(path.string()) + ", study " + stored.name);
+}
+
 StudyResults load_results(Store& store, Study study, std::string command_line) {
   StudyResults results{std::move(study), {}, std::move(command_line)};
   results.cells = make_cells(results.study);
@@ -33,9 +39,7 @@ std::vector<StudyResults> read_results(const std::filesystem::path& path) {
   Store store = Store::open_to_read(path);
   std::vector<StudyResults> all;
   for (const StoredStudy& stored : store.studies())
-    all.push_back(load_results(
-        store, parse_study(stored.source, io::printable(path.string()) + ", study " + stored.name),
-        stored.command_line));
+    all.push_back(load_results(store, parse_stored(stored, path), stored.command_line));
   return all;
 }
 
@@ -47,6 +51,12 @@ StudyResults read_results(const std::filesystem::path& path, const Study& study)
   return load_results(store, study, command_line);
 }
 
-Index count_stored_cells(const std::filesystem::path& path) { return Store::open_to_read(path).cell_count(); }
+Index count_other_cells(const std::filesystem::path& path) {
+  Store store = Store::open_to_read(path);
+  std::set<std::string> keys = store.keys();
+  for (const StoredStudy& stored : store.studies())
+    for (const StudyCell& cell : make_cells(parse_stored(stored, path))) keys.erase(cell.key);
+  return static_cast<Index>(keys.size());
+}
 
 }  // namespace headlens

@@ -2,6 +2,7 @@
 
 #include <SQLiteCpp/SQLiteCpp.h>
 #include <sqlite3.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <ctime>
@@ -164,6 +165,12 @@ Store Store::open_to_write(const fs::path& path) {
     connection->prepare();
     return Store(std::move(connection));
   } catch (const SQLite::Exception& error) {
+    // A folder where the log cannot be made.
+    const fs::path place = fs::absolute(path).parent_path();
+    const bool closed =
+        fs::exists(path) && (access(path.c_str(), W_OK) != 0 || access(place.c_str(), W_OK) != 0);
+    if (closed && error.getErrorCode() == SQLITE_CANTOPEN)
+      throw Error(ErrorCode::environment, "cannot write " + shown + ": it is read-only");
     Connection::explain(shown, error);
   }
 }
@@ -172,14 +179,15 @@ Store Store::open_to_read(const fs::path& path) {
   require_file(path);
   const std::string shown = io::printable(path.string());
   const auto open = [&](int flags, const std::string& uri) {
-    auto connection = std::make_unique<Connection>(path, SQLite::OPEN_READONLY | flags, uri);
+    auto connection = std::make_unique<Connection>(path, flags, uri);
     connection->check();
     const int version = connection->database.execAndGet("PRAGMA user_version").getInt();
     require(version > 0, shown, " is empty, not a study store");
     return Store(std::move(connection));
   };
   try {
-    return open(0, "");
+    // Open to writing where that is allowed: only then is the log put away at the end.
+    return open(SQLite::OPEN_READWRITE, "");
   } catch (const SQLite::Exception& error) {
     // Without a log left to read, a store that lies where nothing can be written is read as it stands.
     const int code = error.getErrorCode() & 0xff;
@@ -189,7 +197,7 @@ Store Store::open_to_read(const fs::path& path) {
     if ((code != SQLITE_CANTOPEN && code != SQLITE_READONLY) || !settled) Connection::explain(shown, error);
   }
   try {
-    return open(SQLite::OPEN_URI, immutable_uri(path));
+    return open(SQLite::OPEN_READONLY | SQLite::OPEN_URI, immutable_uri(path));
   } catch (const SQLite::Exception& error) {
     Connection::explain(shown, error);
   }
@@ -221,9 +229,12 @@ std::vector<StoredStudy> Store::studies() {
   });
 }
 
-Index Store::cell_count() {
+std::set<std::string> Store::keys() {
   return connection_->guarded([&] {
-    return static_cast<Index>(connection_->database.execAndGet("SELECT count(*) FROM cell").getInt64());
+    std::set<std::string> found;
+    SQLite::Statement query(connection_->database, "SELECT key FROM cell");
+    while (query.executeStep()) found.insert(query.getColumn(0).getString());
+    return found;
   });
 }
 

@@ -13,6 +13,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -33,7 +34,7 @@ class Store {
 
   void put_study(const StoredStudy& study);
   std::vector<StoredStudy> studies();
-  Index cell_count();
+  std::set<std::string> keys();
 
   // Status and results of a cell, by its key. A claim of a dead process counts as missing.
   void load(StudyCommand command, StudyCell& cell);

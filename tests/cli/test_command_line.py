@@ -20,13 +20,20 @@ COMMANDS = [
     "recover",
     "compare",
     "inspect",
+    "study",
     "report",
     "info",
     "completion",
     "man",
 ]
 LAYERS = ["attention-layer", "examples"]
-ALL = ["", *COMMANDS, *(f"generate {task}" for task in [*TASKS, *LAYERS])]
+STUDY = ["run", "status", "export"]
+ALL = [
+    "",
+    *COMMANDS,
+    *(f"generate {task}" for task in [*TASKS, *LAYERS]),
+    *(f"study {part}" for part in STUDY),
+]
 
 
 @pytest.mark.parametrize("line", ALL)
@@ -110,6 +117,8 @@ def test_completion_scripts_parse(tmp_path):
     [
         ("headlens ", set(COMMANDS)),
         ("headlens generate ", {*TASKS, *LAYERS}),
+        ("headlens study ", set(STUDY)),
+        ("headlens study export --format ", {"csv", "json"}),
         ("headlens fit --sc", {"--score"}),
         ("headlens fit --score ", {"relu", "softmax", "exp"}),
         ("headlens generate native --matrix s", {"shift"}),

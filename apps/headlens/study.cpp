@@ -1,0 +1,205 @@
+// headlens study run|status|export: grids of fits or recoveries, in one resumable file.
+#include "headlens/study.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "command.hpp"
+#include "headlens/arrays.hpp"
+#include "headlens/error.hpp"
+
+namespace headlens::app {
+namespace {
+
+struct Arguments {
+  CommonOptions common;
+  std::string study, store, output, name, format = "csv";
+  std::vector<std::string> overrides;
+  RunOptions run;
+};
+
+// A word of a command line, as a POSIX shell would need it.
+std::string shell_word(const std::string& word) {
+  const bool plain = !word.empty() && word.find_first_not_of(
+                                          "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                          "_-./=:,+@%") == std::string::npos;
+  if (plain) return word;
+  std::string out = "'";
+  for (const char c : word) out += c == '\'' ? "'\\''" : std::string(1, c);
+  return out + "'";
+}
+
+std::string command_line(const Arguments& a) {
+  std::string line = fmt::format("headlens study run {} -o {}", shell_word(a.study), shell_word(a.store));
+  if (a.run.jobs > 0) line += fmt::format(" --jobs {}", a.run.jobs);
+  if (a.common.threads > 0) line += fmt::format(" --threads {}", a.common.threads);
+  if (!a.common.max_memory.empty()) line += " --max-memory " + shell_word(a.common.max_memory);
+  for (const std::string& text : a.overrides) line += " --set " + shell_word(text);
+  return line;
+}
+
+int run(Arguments& a) {
+  const Study study = read_study(a.study, a.overrides);
+  a.run.command_line = command_line(a);
+  const RunSummary summary = run_study(study, a.store, a.run, a.common.execution());
+  std::string text = fmt::format("{}: {} cells of {} done in {:.1f} s ({} before, {} now", a.store,
+                                 summary.total - summary.failed, study.name, summary.seconds,
+                                 summary.already_done, summary.ran);
+  if (summary.elsewhere > 0) text += fmt::format(", {} by another process", summary.elsewhere);
+  text += ")";
+  if (summary.failed > 0)
+    text += fmt::format("\n{} cells failed: 'headlens study status {}' says why, --retry-failed tries again",
+                        summary.failed, shell_word(a.store));
+  print(a.common,
+        {{"file", a.store},
+         {"study", study.name},
+         {"cells", summary.total},
+         {"already_done", summary.already_done},
+         {"ran", summary.ran},
+         {"failed", summary.failed},
+         {"elsewhere", summary.elsewhere},
+         {"seconds", summary.seconds}},
+        text);
+  return summary.failed > 0 ? kOutcome : kOk;
+}
+
+struct Tally {
+  Index total = 0, done = 0, failed = 0, running = 0, missing = 0;
+  std::vector<std::string> errors;  // distinct
+};
+
+Tally tally(const StudyResults& results) {
+  Tally t;
+  for (const StudyCell& cell : results.cells) {
+    ++t.total;
+    t.done += cell.status == CellStatus::done ? 1 : 0;
+    t.failed += cell.status == CellStatus::failed ? 1 : 0;
+    t.running += cell.status == CellStatus::running ? 1 : 0;
+    t.missing += cell.status == CellStatus::missing ? 1 : 0;
+    const bool known = std::find(t.errors.begin(), t.errors.end(), cell.error) != t.errors.end();
+    if (!cell.error.empty() && !known) t.errors.push_back(cell.error);
+  }
+  return t;
+}
+
+int status(const Arguments& a) {
+  const std::vector<StudyResults> all =
+      a.study.empty() ? read_results(a.store)
+                      : std::vector{read_results(a.store, read_study(a.study, a.overrides))};
+  const Index others = count_other_cells(a.store);
+  Json studies = Json::array();
+  std::string text;
+  for (const StudyResults& results : all) {
+    const Tally t = tally(results);
+    studies.push_back({{"name", results.study.name},
+                       {"cells", t.total},
+                       {"done", t.done},
+                       {"failed", t.failed},
+                       {"running", t.running},
+                       {"missing", t.missing},
+                       {"errors", t.errors},
+                       {"command_line", results.command_line}});
+    text += fmt::format("{}: {} of {} cells done, {} failed, {} running, {} missing\n", results.study.name,
+                        t.done, t.total, t.failed, t.running, t.missing);
+    for (const std::string& error : t.errors) text += fmt::format("  failed: {}\n", error);
+  }
+  text += others > 0 ? fmt::format("{} more cells are of earlier grids", others) : "no other cells";
+  print(a.common, {{"file", a.store}, {"studies", studies}, {"other_cells", others}}, text);
+  return kOk;
+}
+
+int export_table(const Arguments& a) {
+  const std::vector<StudyResults> all = read_results(a.store);
+  std::string names;
+  for (const StudyResults& results : all) names += (names.empty() ? "" : ", ") + results.study.name;
+  require(!a.name.empty() || all.size() == 1, a.store, " holds ", all.size(), " studies (", names,
+          "): choose one with --study");
+  const auto chosen = std::find_if(all.begin(), all.end(), [&](const StudyResults& results) {
+    return a.name.empty() || results.study.name == a.name;
+  });
+  require(chosen != all.end(), "study '", a.name, "' is not in ", a.store, ", which holds ", names);
+  const std::string table =
+      export_results(*chosen, a.format == "csv" ? ExportFormat::csv : ExportFormat::json);
+  if (a.output.empty())
+    fmt::print("{}", table);
+  else
+    write_text(a.output, table);
+  return kOk;
+}
+
+void add_sets(CLI::App& command, Arguments& a) {
+  command
+      .add_option("--set", a.overrides,
+                  "change the study, as in TOML: --set 'grid.samples=[64,128]'; may be repeated")
+      ->type_name("KEY=VALUE")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+}
+
+void add_run(CLI::App& study) {
+  auto a = std::make_shared<Arguments>();
+  CLI::App& command = *study.add_subcommand("run", "Run the cells of a study that a store does not have yet");
+  command.add_option("STUDY", a->study, "study file (.toml)")->required();
+  command.add_option("-o,--output", a->store, "store to fill (.db), made if it is missing")
+      ->type_name("RESULTS")
+      ->required();
+  command
+      .add_option("--jobs", a->run.jobs,
+                  "cells at a time, each with its share of threads and memory (default: one a thread)")
+      ->type_name("J")
+      ->check(CLI::Range(1, 4096));
+  add_sets(command, *a);
+  command.add_flag("--retry-failed", a->run.retry_failed, "run failed cells again");
+  add_common_options(command, a->common);
+  command.footer(
+      "Whatever ends it, at most the cells in flight are lost; the same command goes on from there. Several\n"
+      "processes may fill one store. Exit status 3 if cells failed.\n\n"
+      "Examples:\n"
+      "  headlens study run studies/separation-small.toml -o results.db\n"
+      "  headlens study run studies/bias.toml -o results.db --jobs 4 --set 'seeds=[1,2]'");
+  set_action(command, [a] { return run(*a); });
+}
+
+void add_status(CLI::App& study) {
+  auto a = std::make_shared<Arguments>();
+  CLI::App& command = *study.add_subcommand("status", "Count the cells of a store, and say why some failed");
+  command.add_option("RESULTS", a->store, "store (.db)")->required();
+  command.add_option("STUDY", a->study, "study file to look for (default: every study of the store)");
+  add_sets(command, *a);
+  command.add_flag("--json", a->common.json, "one JSON object on standard output");
+  command.footer("Example:\n  headlens study status results.db");
+  set_action(command, [a] { return status(*a); });
+}
+
+void add_export(CLI::App& study) {
+  auto a = std::make_shared<Arguments>();
+  CLI::App& command = *study.add_subcommand("export", "Write the cells of a study as a table");
+  command.add_option("RESULTS", a->store, "store (.db)")->required();
+  command.add_option("--format", a->format, "csv or json")
+      ->type_name("csv|json")
+      ->check(CLI::IsMember({"csv", "json"}).description(""))
+      ->capture_default_str();
+  command.add_option("-o,--output", a->output, "file to write (default: standard output)")->type_name("FILE");
+  command.add_option("--study", a->name, "name of the study, if the store holds several")->type_name("NAME");
+  command.footer("Example:\n  headlens study export results.db --format csv -o results.csv");
+  set_action(command, [a] { return export_table(*a); });
+}
+
+}  // namespace
+
+void add_study(CLI::App& app) {
+  CLI::App& command = *app.add_subcommand("study", "Run a grid of fits or recoveries from a TOML file");
+  command.require_subcommand(1);
+  add_run(command);
+  add_status(command);
+  add_export(command);
+  command.footer(
+      "Examples:\n"
+      "  headlens study run studies/separation-small.toml -o results.db\n"
+      "  headlens study status results.db\n"
+      "  headlens study export results.db --format csv -o results.csv");
+}
+
+}  // namespace headlens::app

@@ -1,0 +1,86 @@
+// A cell is what the public calls give on the same data.
+#include "study/cell.hpp"
+
+#include <cmath>
+
+#include "studies.hpp"
+#include "study/cell_inputs.hpp"
+#include "study/cell_options.hpp"
+
+namespace headlens::test {
+namespace {
+
+double number(const CellResult& result, const std::string& name) {
+  for (const auto& [key, value] : result.outputs)
+    if (key == name)
+      return std::holds_alternative<double>(value) ? std::get<double>(value)
+                                                   : static_cast<double>(std::get<std::int64_t>(value));
+  ADD_FAILURE() << name;
+  return 0;
+}
+
+StudyValues fit_cell(const std::string& model, std::int64_t samples) {
+  return complete_inputs(StudyCommand::fit, {{"model", model},
+                                             {"samples", samples},
+                                             {"heads", std::int64_t{20}},
+                                             {"dim", std::int64_t{4}},
+                                             {"keys", std::int64_t{4}},
+                                             {"noise", 0.1},
+                                             {"test-samples", std::int64_t{50}}});
+}
+
+}  // namespace
+
+TEST(Cell, IsFitAndEvaluate) {
+  const FitInputs in = fit_inputs(fit_cell("rfa", 40), 3);
+  const Fit fitted = fit(generate(in.train, one_thread()), in.fit, one_thread());
+  const Evaluation test = evaluate(fitted.model, generate(in.test, one_thread()), one_thread());
+  const CellResult result = run_cell(StudyCommand::fit, fit_cell("rfa", 40), 3, one_thread());
+  EXPECT_EQ(number(result, "mse"), test.mse);
+  EXPECT_EQ(number(result, "nmse"), test.nmse.value());
+  EXPECT_EQ(number(result, "ridge"), fitted.report.ridge);
+  EXPECT_EQ(result.peak_bytes, fitted.report.predicted_peak_bytes);
+}
+
+TEST(Cell, ModelsSeeTheSameSetsAndFewerSamplesAreTheFirst) {
+  const FitInputs a = fit_inputs(fit_cell("rfa", 40), 3), b = fit_inputs(fit_cell("mlp", 40), 3),
+                  fewer = fit_inputs(fit_cell("rfa", 10), 3), other = fit_inputs(fit_cell("rfa", 40), 4);
+  const auto y = [](const TaskOptions& task) { return generate(task, one_thread()).targets.values; };
+  EXPECT_EQ(y(a.train), y(b.train));
+  EXPECT_EQ(y(a.test), y(b.test));
+  const std::vector<double> all = y(a.train);
+  EXPECT_EQ(y(fewer.train), std::vector<double>(all.begin(), all.begin() + 10));
+  EXPECT_NE(y(a.train), y(other.train));
+  EXPECT_EQ(a.train.target_seed, a.test.target_seed);
+  EXPECT_NE(a.train.seed, a.test.seed);
+  EXPECT_EQ(a.test.noise, 0);  // measured against the target itself
+}
+
+TEST(Cell, RecordsEveryQuantityInOrder) {
+  const CellResult fits = run_cell(StudyCommand::fit, fit_cell("rfa", 10), 1, one_thread());
+  const CellResult recovers = run_cell(
+      StudyCommand::recover,
+      complete_inputs(StudyCommand::recover,
+                      {{"heads", std::int64_t{1}}, {"dim", std::int64_t{4}}, {"examples-per-unknown", 4.0}}),
+      1, one_thread());
+  for (const auto& [command, result] :
+       {std::pair{StudyCommand::fit, fits}, {StudyCommand::recover, recovers}}) {
+    std::vector<std::string> names;
+    for (const auto& item : result.outputs) names.push_back(item.first);
+    EXPECT_EQ(names, quantities_of(command));
+  }
+  EXPECT_EQ(number(recovers, "success"), 1);
+  EXPECT_LT(number(recovers, "worst-error"), 1e-8);
+  EXPECT_GT(recovers.peak_bytes, 0U);
+}
+
+TEST(Cell, TooFewExamplesAreAResult) {
+  const StudyValues inputs =
+      complete_inputs(StudyCommand::recover,
+                      {{"heads", std::int64_t{2}}, {"dim", std::int64_t{4}}, {"examples-per-unknown", 0.8}});
+  const CellResult result = run_cell(StudyCommand::recover, inputs, 1, one_thread());
+  EXPECT_EQ(number(result, "success"), 0);
+  EXPECT_TRUE(std::isnan(number(result, "worst-error")));
+}
+
+}  // namespace headlens::test
