@@ -115,9 +115,7 @@ std::string caption(const FigureData& data) {
   std::string text = data.spec.caption;
   if (!text.empty()) text += " ";
   text += how_to_read(data);
-  const bool curves =
-      data.spec.kind == FigureKind::learning_curves || data.spec.kind == FigureKind::head_curves;
-  if (curves) text += who_is_smallest(data);
+  if (is_curves(data.spec.kind)) text += who_is_smallest(data);
   if (data.spec.kind == FigureKind::phase_diagram && data.summary.truth) text += where_all_succeed(data);
   return text + what_is_missing(data.summary);
 }

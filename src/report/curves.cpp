@@ -37,7 +37,7 @@ std::vector<LegendEntry> legend_of(const FigureData& data) {
   std::vector<LegendEntry> entries;
   const std::vector<std::string>& series = data.summary.series;
   for (std::size_t i = 0; i < series.size(); ++i)
-    if (!series[i].empty()) entries.push_back({cut(series[i], 60), series_style(i)});
+    if (!series[i].empty()) entries.push_back({cut(series[i], 60), series_style(data.styles[i])});
   bool limits = false;
   for (const Curve& curve : data.summary.curves)
     limits = limits || std::any_of(curve.points.begin(), curve.points.end(), is_limit);
@@ -89,8 +89,8 @@ void draw_panel(Canvas& canvas, const FigureData& data, Axes& axes, const Box& b
       for (const Curve& curve : data.summary.curves) {
         if (curve.panel != panel || curve.series != series[i]) continue;
         if (pass == 0 && data.summary.seeds.size() > 1)
-          draw_spread(canvas, axes, curve, series_style(i).colour);
-        if (pass == 1) draw_curve(canvas, axes, box, curve, series_style(i));
+          draw_spread(canvas, axes, curve, series_style(data.styles[i]).colour);
+        if (pass == 1) draw_curve(canvas, axes, box, curve, series_style(data.styles[i]));
       }
 }
 

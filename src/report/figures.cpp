@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 namespace headlens::report {
 namespace {
@@ -29,10 +30,33 @@ std::vector<SampleSizeRow> sample_sizes(const Summary& summary) {
 
 }  // namespace
 
+std::vector<std::size_t> StyleBook::styles(const std::vector<std::string>& series) {
+  std::vector<std::size_t> styles(series.size());
+  std::set<std::size_t> used;
+  std::vector<std::size_t> open;
+  for (std::size_t i = 0; i < series.size(); ++i) {
+    const auto found = known_.find(series[i]);
+    if (found != known_.end() && used.insert(found->second).second)
+      styles[i] = found->second;
+    else
+      open.push_back(i);
+  }
+  for (const std::size_t i : open) {
+    for (styles[i] = 0; !used.insert(styles[i]).second;) ++styles[i];
+    known_.emplace(series[i], styles[i]);
+  }
+  return styles;
+}
+
+bool is_curves(FigureKind kind) {
+  return kind == FigureKind::learning_curves || kind == FigureKind::head_curves;
+}
+
 FigureData figure_data(const StudyResults& results, const FigureSpec& spec) {
   const CurveAxes axes = axes_of(spec);
-  FigureData data{spec, axes.quantity, summarise(results, axes), {}};
+  FigureData data{spec, axes.quantity, summarise(results, axes), {}, {}};
   if (spec.kind == FigureKind::sample_table) data.sizes = sample_sizes(data.summary);
+  for (std::size_t i = 0; i < data.summary.series.size(); ++i) data.styles.push_back(i);
   return data;
 }
 

@@ -1,6 +1,7 @@
 // The figures of a report: each a drawing, and the numbers behind it.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -21,7 +22,20 @@ struct FigureData {
   std::string quantity;  // what is drawn or measured
   Summary summary;
   std::vector<SampleSizeRow> sizes;  // of a sample table
+  std::vector<std::size_t> styles;   // of each series of the summary, as series_style() counts
 };
+
+// A series keeps its colour and marker in all figures of a page, as long as no two in one figure get the
+// same.
+class StyleBook {
+ public:
+  std::vector<std::size_t> styles(const std::vector<std::string>& series);
+
+ private:
+  std::map<std::string, std::size_t> known_;
+};
+
+bool is_curves(FigureKind kind);  // learning curves and head curves
 
 FigureData figure_data(const StudyResults& results, const FigureSpec& spec);
 

@@ -35,7 +35,7 @@ std::string findings(const PageStudy& study) {
 // The findings that this figure is about, so that what does not hold is said below it too.
 std::string related_findings(const PageStudy& study, const FigureData& data) {
   std::string text;
-  for (std::size_t i = 0; i < study.findings.size(); ++i) {
+  for (std::size_t i = 0; is_curves(data.spec.kind) && i < study.findings.size(); ++i) {
     const PageFinding& finding = study.findings[i];
     if (finding.spec.quantity != data.quantity || finding.spec.x != data.spec.x) continue;
     text += fmt::format("<li>{} <a href=\"#{}\">Finding {}</a>: {}</li>\n", chip(finding.result.status),
@@ -102,9 +102,15 @@ std::string summary_line(const std::vector<PageStudy>& studies) {
     total += study.findings.size();
     for (const PageFinding& finding : study.findings) hold += finding.result.status == FindingStatus::holds;
   }
-  return fmt::format("{} {}, {} {}. {} of {} findings hold throughout; the others say where they do not.",
-                     studies.size(), studies.size() == 1 ? "study" : "studies", figures,
-                     figures == 1 ? "figure" : "figures", hold, total);
+  std::string text = fmt::format("{} {}, {} {}.", studies.size(), studies.size() == 1 ? "study" : "studies",
+                                 figures, figures == 1 ? "figure" : "figures");
+  if (total > 0 && hold == total)
+    text +=
+        fmt::format(" {}.", total == 1 ? "Its finding holds" : fmt::format("All {} findings hold", total));
+  if (hold < total)
+    text += fmt::format(" {} of {} findings hold throughout; the others say where they do and where not.",
+                        hold, total);
+  return text;
 }
 
 }  // namespace
@@ -134,7 +140,8 @@ std::string page(const std::vector<PageStudy>& studies) {
   for (const PageStudy& study : studies) text += section(study);
   return text + fmt::format(
                     "</main>\n<footer>Written by headlens {} (commit {}). The intervals of a finding "
-                    "hold at 95% for all its points together, that of a sample size by itself.</footer>\n</body>\n</html>\n",
+                    "hold at 95% for all its points together, that of a sample size by "
+                    "itself.</footer>\n</body>\n</html>\n",
                     version(), commit());
 }
 

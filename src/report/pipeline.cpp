@@ -58,10 +58,13 @@ PageFinding prepare_finding(const StudyResults& results, const FindingSpec& spec
 std::vector<PageStudy> prepare(const std::vector<StudyResults>& all) {
   std::vector<PageStudy> studies;
   std::set<std::string> used;
+  StyleBook book;
   for (const StudyResults& results : all) {
     PageStudy& study = studies.emplace_back(PageStudy{&results, unique_id(results.study.name, used), {}, {}});
     for (std::size_t i = 0; i < results.study.figures.size(); ++i)
       study.figures.push_back(prepare_figure(results, study.id, i));
+    for (PageFigure& figure : study.figures)
+      if (is_curves(figure.data.spec.kind)) figure.data.styles = book.styles(figure.data.summary.series);
     for (const FindingSpec& spec : results.study.findings)
       study.findings.push_back(prepare_finding(results, spec));
   }

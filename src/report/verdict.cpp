@@ -89,11 +89,18 @@ std::string favour(const Comparison& c, const Points& points) {
   return text + ".";
 }
 
+// "at 64 to 256, by a factor of up to 1.8 (95% interval 1.5 to 2.2) at 64"
+std::string opposite_places(const Comparison& c, const Points& points) {
+  const ComparedPoint& most = extreme(points, false);
+  return points.size() == 1 ? fmt::format("{}, by a factor of {}", places(c, points), inverse_factor(most))
+                            : fmt::format("{}, by a factor of up to {}{}", places(c, points),
+                                          inverse_factor(most), at(most));
+}
+
 std::string opposite(const Comparison& c, const Points& points) {
   if (points.empty()) return "";
-  const ComparedPoint& most = extreme(points, false);
-  return fmt::format(" The opposite holds {}: the {} of {} is larger there, by a factor of up to {}{}.",
-                     places(c, points), c.quantity, c.better, inverse_factor(most), at(most));
+  return fmt::format(" The opposite holds {}: there the {} of {} is larger.", opposite_places(c, points),
+                     c.quantity, c.better);
 }
 
 std::string open(const Comparison& c, const Points& points) {
@@ -111,8 +118,7 @@ std::string outside(const Comparison& c) {
     text += fmt::format(" Outside the range of the claim it holds too {}.", places(c, for_it));
   if (const Points against = pick(c, Judgement::against, false); !against.empty())
     text +=
-        fmt::format(" Outside the range of the claim the opposite holds {}, by a factor of up to {}{}.",
-                    places(c, against), inverse_factor(extreme(against, false)), at(extreme(against, false)));
+        fmt::format(" Outside the range of the claim the opposite holds {}.", opposite_places(c, against));
   return text;
 }
 
@@ -137,21 +143,28 @@ std::string evidence(const Comparison& c) {
   return text;
 }
 
+// "all 5 sample sizes tested", "both sample sizes tested in its range"
+std::string all_of(const Comparison& c, std::size_t judged) {
+  const Points outside = pick(c, [](const ComparedPoint& p) { return !p.in_range; });
+  return fmt::format("{} {}{}",
+                     judged == 1   ? "the one"
+                     : judged == 2 ? "both"
+                                   : fmt::format("all {}", judged),
+                     values_of(c.x, judged), outside.empty() ? " tested" : " tested in its range");
+}
+
 std::string opening(FindingStatus status, const Comparison& c, std::size_t held, std::size_t judged) {
-  const std::string values = values_of(c.x, judged);
   switch (status) {
     case FindingStatus::holds:
-      return judged == 1 ? fmt::format("Holds at the one {} tested.", values)
-                         : fmt::format("Holds at all {} {} tested.", judged, values);
+      return fmt::format("Holds at {}.", all_of(c, judged));
     case FindingStatus::holds_in_part:
-      return fmt::format("Holds in part: at {} of {} {}, namely {}.", held, judged, values,
+      return fmt::format("Holds in part: at {} of {} {}, namely {}.", held, judged, values_of(c.x, judged),
                          places(c, pick(c, Judgement::in_favour)));
     case FindingStatus::does_not_hold:
-      return fmt::format("Does not hold at {} {} tested.",
-                         judged == 1 ? "the one" : fmt::format("any of the {}", judged), values);
+      return fmt::format("Does not hold at any of {} {}.", judged, values_of(c.x, 2));
     case FindingStatus::undecided:
       return judged == 0 ? "Cannot be judged: that takes two seeds on which both sides have finished."
-                         : fmt::format("Not decided at any of {} {}.", judged, values);
+                         : fmt::format("Not decided at {}.", all_of(c, judged));
   }
   return "";
 }

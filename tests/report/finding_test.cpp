@@ -80,7 +80,7 @@ TEST(Finding, Holds) {
 TEST(Finding, DoesNotHold) {
   const FindingResult result = verdict(study(8, [](double) { return 0.5; }), claim());
   EXPECT_EQ(result.status, FindingStatus::does_not_hold);
-  EXPECT_THAT(result.verdict, HasSubstr("Does not hold at any of the 5 sample sizes tested."));
+  EXPECT_THAT(result.verdict, HasSubstr("Does not hold at any of 5 sample sizes."));
   EXPECT_THAT(result.verdict, HasSubstr("The opposite holds at 64 to 1024"));
 }
 
@@ -126,6 +126,7 @@ TEST(Finding, IsAboutItsRange) {
   spec.from = 256;
   const StudyResults results = study(8, [](double n) { return n >= 256 ? 2.0 : 0.5; });
   EXPECT_EQ(verdict(results, spec).status, FindingStatus::holds);
+  EXPECT_THAT(verdict(results, spec).verdict, HasSubstr("Holds at all 3 sample sizes tested in its range."));
   EXPECT_THAT(verdict(results, spec).verdict,
               HasSubstr("Outside the range of the claim the opposite holds at 64 to 128"));
   spec.from = 0, spec.to = 256;
