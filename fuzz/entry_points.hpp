@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 
 #include "data/set_file.hpp"
 #include "io/byte_reader.hpp"
@@ -12,6 +13,7 @@
 #include "io/npy.hpp"
 #include "io/npz.hpp"
 #include "io/safetensors.hpp"
+#include "study/study_file.hpp"
 
 namespace headlens::fuzz {
 
@@ -42,6 +44,17 @@ inline void read_sets(std::span<const std::byte> bytes) {
 inline void read_model(std::span<const std::byte> bytes) {
   io::MemoryReader in(bytes, "fuzz.hlm");
   model_from_tensors(io::read_safetensors(in, max_bytes), "fuzz.hlm");
+}
+
+// A study file, then the same bytes as a change to a study.
+inline void read_study(std::span<const std::byte> bytes) {
+  const std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  try {
+    parse_study(text, "fuzz.toml");
+  } catch (const Error&) {
+  }
+  with_override("seeds = [1]\n[fixed]\ndim = 3 # a comment\n[variants.model]\nA = {heads = 2}\n", text,
+                "fuzz.toml");
 }
 
 }  // namespace headlens::fuzz

@@ -81,3 +81,15 @@ put(
     "mlp-classifier",
     safetensors({"__metadata__": mlp, **neurons, "values": tensor("F32", [1, 1], 20, 24)}, bytes(24)),
 )
+
+grid = 'seeds = [1, 2]\n[fixed]\ndim = 3\n[grid]\n{}\n[variants.model]\nA = {{heads = 5}}\n"B, é" = {{heads = 0x10}}\n'
+figure = '[[figure]]\nkind = "learning-curves"\ntitle = "t"\nx = "samples"\ny = "nmse"\nseries = "model"\n'
+finding = '[[finding]]\ntext = "f"\nquantity = "nmse"\nx = "samples"\nbetter = {model = "A"}\nworse = {samples = 5}\n'
+study = (
+    'name = "s"\ncommand = "fit"\nrecord = ["nmse"]\n' + grid.format("samples = [5, 6]") + figure + finding
+)
+put("fuzz_study", "fit", study.encode())
+layers = "[grid]\nexamples-per-unknown = [1, 2.5e0]\n[fixed]\nheads-known = false\n"
+put("fuzz_study", "recover", f'name = "r"\ncommand = "recover"\nseeds = [0]\n{layers}'.encode())
+put("fuzz_study", "override-replaces", b"fixed.dim = 4")
+put("fuzz_study", "override-adds", b'variants.model."x y" = {model = "mlp"}')

@@ -80,7 +80,7 @@ class Reader {
     }
     study_.record = {"outcome"};
     for (const toml::node& node : top_.filled_array(*entry)) {
-      const std::string quantity = node.value_or(std::string());
+      const std::string quantity = text(top_.value(*entry, node));
       if (std::find(all.begin(), all.end(), quantity) == all.end())
         top_.fail(*entry, "'", io::printable_name(quantity), "' is not a quantity of this command",
                   suggestion(quantity, all));

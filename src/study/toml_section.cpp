@@ -1,7 +1,11 @@
 #include "study/toml_section.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <charconv>
 #include <cmath>
+#include <utility>
 
 #include "io/printable.hpp"
 
@@ -9,6 +13,8 @@ namespace headlens {
 namespace {
 
 using io::printable_name;
+
+constexpr char kMark = '@';  // means nothing in TOML outside of text
 
 // Edits that turn a into b: insert, remove, replace.
 std::size_t distance(std::string_view a, std::string_view b) {
@@ -42,18 +48,53 @@ std::size_t character(std::string_view text) {
   return wrong ? 0 : length;
 }
 
-void require_utf8(std::string_view text, const std::string& file) {
+// The character behind a mark at the front of `text`, and the bytes of the mark; "" if there is none: an
+// escape of TOML may have made something that looks like one.
+std::pair<std::string, std::size_t> marked(std::string_view text) {
+  const std::size_t end = std::min(text.find(';'), text.size());
+  std::string bytes;
+  for (std::size_t i = 1; i + 1 < end && bytes.size() < 4; i += 2) {
+    unsigned byte = 0;
+    const char* digits = text.data() + i;
+    if (std::from_chars(digits, digits + 2, byte, 16).ptr != digits + 2) return {};
+    bytes += static_cast<char>(byte);
+  }
+  const bool whole = end < text.size() && end == 1 + 2 * bytes.size() && !bytes.empty();
+  const bool needed = whole && character(bytes) == bytes.size() && (bytes.size() > 1 || bytes[0] == kMark);
+  return needed ? std::pair(bytes, end + 1) : std::pair<std::string, std::size_t>{};
+}
+
+}  // namespace
+
+std::string encoded(std::string_view text, const std::string& file) {
+  std::string out;
   Index line = 1;
   while (!text.empty()) {
     const std::size_t length = character(text);
     require(length > 0, file, ":", line, ": byte ", static_cast<int>(static_cast<unsigned char>(text[0])),
             " is not UTF-8");
     line += text[0] == '\n' ? 1 : 0;
+    if (length == 1 && text[0] != kMark) {
+      out += text[0];
+    } else {
+      out += kMark;
+      for (const char c : text.substr(0, length)) out += fmt::format("{:02x}", static_cast<unsigned char>(c));
+      out += ';';
+    }
     text.remove_prefix(length);
   }
+  return out;
 }
 
-}  // namespace
+std::string decoded(std::string_view text) {
+  std::string out;
+  while (!text.empty()) {
+    const auto [bytes, length] = text[0] == kMark ? marked(text) : std::pair<std::string, std::size_t>{};
+    out += length > 0 ? bytes : std::string(1, text[0]);
+    text.remove_prefix(std::max<std::size_t>(length, 1));
+  }
+  return out;
+}
 
 std::string suggestion(std::string_view found, const std::vector<std::string>& allowed) {
   if (found.size() > 100) return "";
@@ -65,10 +106,7 @@ std::string suggestion(std::string_view found, const std::vector<std::string>& a
   return " (did you mean '" + *best + "'?)";
 }
 
-toml::table parse_toml(const std::string& text, const std::string& file) {
-  require(text.size() <= (std::size_t{1} << 20), file, ": ", text.size(),
-          " bytes, expected a study of at most 1 MiB");
-  require_utf8(text, file);
+toml::table parse_encoded(const std::string& text, const std::string& file) {
   try {
     return toml::parse(std::string_view(text));
   } catch (const toml::parse_error& error) {
@@ -77,10 +115,15 @@ toml::table parse_toml(const std::string& text, const std::string& file) {
   }
 }
 
+toml::table parse_toml(const std::string& text, const std::string& file) {
+  require(text.size() <= (std::size_t{1} << 20), file, ": ", text.size(),
+          " bytes, expected a study of at most 1 MiB");
+  return parse_encoded(encoded(text, file), file);
+}
+
 Section::Section(const toml::table& table, std::string file, std::string path)
     : file_(std::move(file)), path_(std::move(path)), at_(table.source().begin) {
-  for (const auto& [key, node] : table)
-    entries_.push_back({std::string(key.str()), key.source().begin, &node});
+  for (const auto& [key, node] : table) entries_.push_back({decoded(key.str()), key.source().begin, &node});
   std::sort(entries_.begin(), entries_.end(), [](const Entry& a, const Entry& b) { return a.at < b.at; });
 }
 
@@ -106,7 +149,7 @@ std::string Section::word(std::string_view key, std::string_view fallback) const
   if (!entry) return std::string(fallback);
   const auto found = entry->node->value<std::string>();
   if (!entry->node->is_string() || !found) fail(*entry, "expected text in quotes");
-  return *found;
+  return decoded(*found);
 }
 
 std::string Section::required_word(std::string_view key) const {
@@ -133,7 +176,7 @@ StudyValue Section::value(const Entry& entry, const toml::node& node) const {
   if (const auto* whole = node.as_integer()) return whole->get();
   if (const auto* real = node.as_floating_point()) return real->get();
   if (const auto* flag = node.as_boolean()) return flag->get();
-  if (const auto* text = node.as_string()) return text->get();
+  if (const auto* text = node.as_string()) return decoded(text->get());
   fail(entry, "expected a number, true, false or text");
 }
 

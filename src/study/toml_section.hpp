@@ -16,8 +16,14 @@ namespace headlens {
 // The nearest of `allowed` in edits, as " (did you mean 'x'?)"; "" if none is near.
 std::string suggestion(std::string_view found, const std::vector<std::string>& allowed);
 
-// Error for text that is not UTF-8 (toml++ may not be given any) or not TOML.
-toml::table parse_toml(const std::string& text, const std::string& file);
+// toml++ 3.3 sees ASCII only: for some other characters its behaviour is undefined. "é" becomes "@c3a9;" and
+// "@" becomes "@40;", which stays text inside quotes and is refused outside. Error for text that is not
+// UTF-8.
+std::string encoded(std::string_view text, const std::string& file);
+std::string decoded(std::string_view text);
+toml::table parse_encoded(const std::string& text, const std::string& file);
+
+toml::table parse_toml(const std::string& text, const std::string& file);  // keys and text in it are encoded
 
 class Section {
  public:

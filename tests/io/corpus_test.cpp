@@ -29,5 +29,6 @@ TEST(Corpus, Npz) { replay("fuzz_npz", fuzz::read_npz); }
 TEST(Corpus, Safetensors) { replay("fuzz_safetensors", fuzz::read_safetensors); }
 TEST(Corpus, Sets) { replay("fuzz_sets", fuzz::read_sets); }
 TEST(Corpus, Model) { replay("fuzz_model", fuzz::read_model); }
+TEST(Corpus, Study) { replay("fuzz_study", fuzz::read_study); }
 
 }  // namespace headlens::test

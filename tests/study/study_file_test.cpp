@@ -181,7 +181,28 @@ TEST(StudyFile, NotToml) {
   expect_refused("name = \"x\"\n\n\xff\n", {"s.toml:3: byte 255 is not UTF-8"});
   expect_refused("a = \"\xc0\x80\"", {":1: byte 192 is not UTF-8"});
   expect_refused("a = \"\xed\xa0\x80\"", {":1: byte 237"});
+  expect_refused("a = 1\nb\xc3\xa9 = 2", {"s.toml:2: not TOML"});
+  expect_refused("a = \"\\\xc3\xa9\"", {"s.toml:1: not TOML"});
   expect_refused(std::string(2 << 20, '#'), {"expected a study of at most 1 MiB"});
+}
+
+TEST(StudyFile, TextMayHoldAnything) {
+  const std::string odd = "\xc3\xa9@40;@ \xf0\x9f\x98\x80";
+  const Study study = parse_study(
+      replaced(tiny_text, "A = ", "'" + odd + "' = ") + "[[finding]]\ntext = \"" + odd +
+          "\"\nquantity = \"nmse\"\nx = \"samples\"\nworse = {samples = 5}\nbetter = {model = \"" + odd +
+          "\"}\n",
+      "s");
+  EXPECT_EQ(study.axes[1].values[0], StudyValue{odd});
+  for (const char* escaped :
+       {"\\u0040", "\\u0040ff;", "\\u0040c3;", "\\u0040c3a9", "\\u004041;", "\\u0040;"}) {
+    const Study other = parse_study("title = \"" + std::string(escaped) + "\"\n" + tiny_text, "s");
+    EXPECT_EQ(other.title, "@" + std::string(escaped).substr(6));
+  }
+  EXPECT_EQ(study.findings[0].text, odd);
+  EXPECT_EQ(study.findings[0].better[0].second, StudyValue{odd});
+  expect_refused(replaced(tiny_text, "dim = 3", "\"d\xc3\xa9m\" = 3"),
+                 {":6: fixed.d\xc3\xa9m: not an option"});
 }
 
 TEST(StudyFile, TooManyCells) {
@@ -216,6 +237,8 @@ TEST(Overrides, AddKeysUnderTheirTable) {
   EXPECT_EQ(with_override(tiny_text, "title=\"t\"", "s"), "title = \"t\"\n" + tiny_text);
   EXPECT_EQ(with_override("a = 1\n", "b.c=2", "s"), "a = 1\n\n[b]\nc = 2\n");
   EXPECT_EQ(with_override("[b]", "b.c=2", "s"), "[b]\nc = 2\n");
+  EXPECT_EQ(with_override("a = '\xc3\xa9'\n", "'\xc3\xa9 @'.c='\xc3\xa9'", "s"),
+            "a = '\xc3\xa9'\n\n['\xc3\xa9 @']\nc = '\xc3\xa9'\n");
 }
 
 TEST(Overrides, WrongOnes) {
