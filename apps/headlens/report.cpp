@@ -70,7 +70,6 @@ void add_report(CLI::App& app) {
                   "folder to write: new, empty or an earlier report, which is replaced")
       ->required()
       ->type_name("DIR");
-  add_seed(command, a->common, "accepted everywhere; intervals have a seed of their own");
   add_common_options(command, a->common);
   command.footer(
       "Writes DIR/index.html, which needs no other file and no network, and DIR/figures with each figure as\n"

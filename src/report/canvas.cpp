@@ -21,8 +21,8 @@ std::string dash_option(const std::string& dash) { return dash.empty() ? "" : " 
 }  // namespace
 
 SeriesStyle series_style(std::size_t index) {
-  static const std::array<const char*, 7> colours{"#0072b2", "#d55e00", "#009e73", "#aa4499",
-                                                  "#b8860b", "#56a0d3", "#6b7280"};
+  static const std::array<const char*, 7> colours{"#0072b2", "#d55e00", "#009e73", "#cc79a7",
+                                                  "#e69f00", "#56b4e9", "#6b7280"};
   static const std::array<int, 6> markers{7, 5, 9, 13, 11, 15};
   static const std::array<const char*, 3> dashes{"", "(12,6)", "(3,5)"};
   return {colours.at(index % colours.size()), markers.at(index % markers.size()),

@@ -22,7 +22,7 @@ inline constexpr const char* kGrid = "#e8ebef";
 }  // namespace colour
 
 // Colour, marker and line of the i-th series: told apart without colour too. The colours are those of Okabe
-// and Ito, which the colour-blind can tell apart.
+// and Ito, which the colour-blind can tell apart, with a grey for their black and without their yellow.
 struct SeriesStyle {
   std::string colour;
   int marker = 7;  // gnuplot's point type

@@ -161,7 +161,8 @@ std::string opening(FindingStatus status, const Comparison& c, std::size_t held,
       return fmt::format("Holds in part: at {} of {} {}, namely {}.", held, judged, values_of(c.x, judged),
                          places(c, pick(c, Judgement::in_favour)));
     case FindingStatus::does_not_hold:
-      return fmt::format("Does not hold at any of {} {}.", judged, values_of(c.x, 2));
+      return judged == 1 ? fmt::format("Does not hold at {}.", all_of(c, judged))
+                         : fmt::format("Does not hold at any of {} {}.", judged, values_of(c.x, judged));
     case FindingStatus::undecided:
       return judged == 0 ? "Cannot be judged: that takes two seeds on which both sides have finished."
                          : fmt::format("Not decided at {}.", all_of(c, judged));

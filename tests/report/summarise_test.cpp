@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "headlens/error.hpp"
+#include "report/figures.hpp"
 #include "report/planted.hpp"
 #include "report/sample_size.hpp"
 
@@ -100,6 +101,14 @@ TEST(Summarise, ReadsInfinityTruthAndWords) {
   EXPECT_EQ(order, (std::vector<std::string>{"10", "100", "inf", "words"}));
   EXPECT_TRUE(summary.truth);
   EXPECT_THROW(summarise(results, {"head", "ok", "", "", false}), Error);
+}
+
+TEST(StyleBook, KeepsStylesAndNeverRepeatsOneInAFigure) {
+  StyleBook book;
+  using Styles = std::vector<std::size_t>;
+  EXPECT_EQ(book.styles({"RFA", "RFMLP"}), (Styles{0, 1}));
+  EXPECT_EQ(book.styles({"BRFA", "RFA"}), (Styles{1, 0}));
+  EXPECT_EQ(book.styles({"RFMLP", "BRFA", "RFA"}), (Styles{1, 2, 0}));  // both had 1; the second gives way
 }
 
 Curve curve(const std::vector<double>& x, const std::vector<std::vector<double>>& rows) {
