@@ -3,17 +3,21 @@ JOBS ?= $(shell nproc)
 PYTHON := .venv/bin/python
 
 .DEFAULT_GOAL := build
-.PHONY: build setup demo test test-long asan tsan fuzz bench lint format install clean
+.PHONY: build setup configure demo test test-long asan tsan fuzz bench lint format install clean
 
 setup:
 	@scripts/setup
 
-build: setup
+configure: setup
 	@cmake --preset release > build.log 2>&1 || { cat build.log; rm -f build.log; exit 1; }; rm -f build.log
+
+build: configure
 	@cmake --build --preset release -j $(JOBS)
 
-demo: build
-	@$(PYTHON) examples/demo.py
+# The program alone, without its tests: a visitor waits for this.
+demo: configure
+	@cmake --build --preset release -j $(JOBS) --target headlens_app
+	@examples/demo
 
 test: build
 	@ctest --test-dir build --output-on-failure --no-tests=error -j $(JOBS)

@@ -61,6 +61,7 @@ void add_recover(CLI::App& app);
 void add_compare(CLI::App& app);
 void add_inspect(CLI::App& app);
 void add_study(CLI::App& app);
+void add_report(CLI::App& app);
 void add_info(CLI::App& app);
 void add_completion(CLI::App& app);
 void add_man(CLI::App& app);

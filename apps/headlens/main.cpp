@@ -49,6 +49,7 @@ void describe(CLI::App& app) {
   add_compare(app);
   add_inspect(app);
   add_study(app);
+  add_report(app);
   add_info(app);
   add_completion(app);
   add_man(app);

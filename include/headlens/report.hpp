@@ -1,4 +1,7 @@
 // A folder to look at and to cite from: index.html, figures as SVG, PDF and PNG, and the CSV behind each.
+//
+// Figures are drawn by gnuplot, which has to be installed. The folder must be new, empty or an earlier
+// report; that one is replaced once the new one is complete.
 #pragma once
 
 #include <filesystem>
@@ -11,13 +14,23 @@
 namespace headlens {
 
 struct ReportFigure {
-  std::string name;  // of its files: name.svg, name.pdf, name.png, name.csv
+  std::string study;
+  std::string name;  // of its files: figures/name.svg, .pdf, .png and .csv
   std::string title;
 };
 
+enum class FindingStatus {
+  holds,          // wherever at least two seeds judge it
+  holds_in_part,  // at some x of its range, not at all
+  does_not_hold,  // nowhere, and the opposite somewhere
+  undecided,      // no x at which the seeds tell the two sides apart
+};
+std::string name(FindingStatus status);  // "holds in part"
+
 struct FindingResult {
-  std::string text;     // the claim
-  bool holds = false;   // at every point where it could be judged
+  std::string study;
+  std::string text;  // the claim
+  FindingStatus status = FindingStatus::undecided;
   std::string verdict;  // generated from the numbers
 };
 
@@ -25,6 +38,7 @@ struct Report {
   std::filesystem::path page;
   std::vector<ReportFigure> figures;
   std::vector<FindingResult> findings;
+  Index cells = 0, failed = 0, missing = 0;
 };
 
 Report write_report(const std::vector<StudyResults>& results, const std::filesystem::path& folder,

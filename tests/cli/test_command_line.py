@@ -22,6 +22,7 @@ COMMANDS = [
     "compare",
     "inspect",
     "study",
+    "report",
     "info",
     "completion",
     "man",

@@ -1,0 +1,51 @@
+// The numbers behind a figure as CSV.
+#include <fmt/format.h>
+
+#include "report/escape.hpp"
+#include "report/tables.hpp"
+
+namespace headlens::report {
+namespace {
+
+std::string curve_csv(const FigureData& data) {
+  const bool phase = data.spec.kind == FigureKind::phase_diagram;
+  std::string text = fmt::format(
+      "panel,{},{},quantity,seeds,median,q10,q90,mean,geometric_mean,min,max,failed,missing,dropped\n",
+      phase ? field(data.spec.y) : "series", field(data.spec.x));
+  for (const Curve& curve : data.summary.curves)
+    for (const Point& p : curve.points)
+      text += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", field(curve.panel),
+                          field(curve.series), field(headlens::text(p.x_value)), field(data.quantity),
+                          p.values.size(), exact(p.median), exact(p.lower), exact(p.upper), exact(p.mean),
+                          exact(p.geometric_mean), exact(p.smallest), exact(p.largest), p.failed, p.missing,
+                          p.dropped);
+  return text;
+}
+
+std::string bound(const Crossing& crossing) {
+  static constexpr const char* kNames[] = {"at or before", "between", "not reached"};
+  return fmt::format("{},{}", kNames[static_cast<int>(crossing.reach)], exact(crossing.n));
+}
+
+std::string sample_size_csv(const FigureData& data) {
+  std::string text =
+      fmt::format("panel,series,quantity,error,reach,{0},lower_reach,lower_{0},upper_reach,upper_{0}\n",
+                  field(data.spec.x));
+  for (const SampleSizeRow& row : data.sizes)
+    for (const auto& size : row.sizes) {
+      if (!size) continue;
+      const std::string interval =
+          size->interval ? bound(size->interval->first) + "," + bound(size->interval->second) : ",,,";
+      text += fmt::format("{},{},{},{},{},{}\n", field(row.panel), field(row.series), field(data.quantity),
+                          exact(size->error), bound(size->estimate), interval);
+    }
+  return text;
+}
+
+}  // namespace
+
+std::string csv(const FigureData& data) {
+  return data.spec.kind == FigureKind::sample_table ? sample_size_csv(data) : curve_csv(data);
+}
+
+}  // namespace headlens::report

@@ -1,0 +1,112 @@
+// Learning curves and head curves: medians over seeds on logarithmic axes, one panel a target.
+#include <algorithm>
+#include <cmath>
+
+#include "report/escape.hpp"
+#include "report/figures.hpp"
+#include "report/layout.hpp"
+
+namespace headlens::report {
+namespace {
+
+struct Axes {
+  LogScale x, y;
+  std::vector<Tick> x_ticks;
+};
+
+bool has_place(const Point& point) { return !point.values.empty() && std::isfinite(point.x) && point.x > 0; }
+bool is_limit(const Point& point) { return !point.values.empty() && std::isinf(point.x) && point.x > 0; }
+
+Axes common_axes(const FigureData& data) {
+  std::vector<double> x, y;
+  std::vector<Tick> ticks;
+  for (const Curve& curve : data.summary.curves)
+    for (const Point& point : curve.points) {
+      if (has_place(point) || is_limit(point)) y.insert(y.end(), {point.lower, point.median, point.upper});
+      if (!has_place(point)) continue;
+      const bool known = std::find(x.begin(), x.end(), point.x) != x.end();
+      if (!known) ticks.push_back({point.x, text(point.x_value)});
+      x.push_back(point.x);
+    }
+  std::sort(ticks.begin(), ticks.end(), [](const Tick& a, const Tick& b) { return a.value < b.value; });
+  if (data.quantity == "nmse") y.push_back(1);  // the error of the mean: worth having in view
+  return {LogScale(x, 0.05), LogScale(y, 0.06), ticks};
+}
+
+std::vector<LegendEntry> legend_of(const FigureData& data) {
+  std::vector<LegendEntry> entries;
+  const std::vector<std::string>& series = data.summary.series;
+  for (std::size_t i = 0; i < series.size(); ++i)
+    if (!series[i].empty()) entries.push_back({cut(series[i], 60), series_style(data.styles[i])});
+  bool limits = false;
+  for (const Curve& curve : data.summary.curves)
+    limits = limits || std::any_of(curve.points.begin(), curve.points.end(), is_limit);
+  if (limits) entries.push_back({"infinitely many heads", {colour::kSoft, 0, "(6,5)"}, true});
+  return entries;
+}
+
+void draw_spread(Canvas& canvas, const Axes& axes, const Curve& curve, const std::string& colour) {
+  std::vector<Place> upper, lower;
+  for (const Point& point : curve.points) {
+    if (!has_place(point)) continue;
+    upper.push_back({axes.x(point.x), axes.y(point.upper)});
+    lower.push_back({axes.x(point.x), axes.y(point.lower)});
+  }
+  if (upper.size() == 1) canvas.line({upper[0], lower[0]}, colour, 1.5);
+  if (upper.size() < 2) return;
+  upper.insert(upper.end(), lower.rbegin(), lower.rend());
+  canvas.area(upper, colour, 0.16);
+}
+
+void draw_curve(Canvas& canvas, const Axes& axes, const Box& box, const Curve& curve,
+                const SeriesStyle& style) {
+  std::vector<Place> places;
+  for (const Point& point : curve.points) {
+    if (has_place(point)) places.push_back({axes.x(point.x), axes.y(point.median)});
+    if (is_limit(point))
+      canvas.line({{box.left, axes.y(point.median)}, {box.right, axes.y(point.median)}}, style.colour, 1.5,
+                  "(6,5)");
+  }
+  if (places.size() > 1) canvas.line(places, style.colour, 2.2, style.dash);
+  if (places.empty()) return;
+  canvas.markers(places, colour::kBack, style.marker, 1.35);  // a rim keeps markers apart where curves meet
+  canvas.markers(places, style.colour, style.marker, 1);
+}
+
+void draw_panel(Canvas& canvas, const FigureData& data, Axes& axes, const Box& box, const std::string& panel,
+                bool first) {
+  axes.x.set_pixels(box.left, box.right);
+  axes.y.set_pixels(box.bottom, box.top);
+  draw_y_axis(canvas, box, axes.y, axis_title(data.quantity), first);
+  draw_x_axis(canvas, box, axes.x, axes.x_ticks, axis_title(data.spec.x));
+  if (!panel.empty()) draw_title(canvas, box, panel);
+  if (data.quantity == "nmse")
+    canvas.line({{box.left, axes.y(1)}, {box.right, axes.y(1)}}, colour::kSoft, 1, "(2,4)");
+  const std::vector<std::string>& series = data.summary.series;
+  // The first series comes last, on top.
+  for (std::size_t pass = 0; pass < 2; ++pass)
+    for (std::size_t i = series.size(); i-- > 0;)
+      for (const Curve& curve : data.summary.curves) {
+        if (curve.panel != panel || curve.series != series[i]) continue;
+        if (pass == 0 && data.summary.seeds.size() > 1)
+          draw_spread(canvas, axes, curve, series_style(data.styles[i]).colour);
+        if (pass == 1) draw_curve(canvas, axes, box, curve, series_style(data.styles[i]));
+      }
+}
+
+}  // namespace
+
+Canvas draw_curves(const FigureData& data) {
+  const std::vector<std::string>& panels = data.summary.panels;
+  const std::vector<LegendEntry> legend = legend_of(data);
+  const bool titled = panels.size() > 1 || !panels.front().empty();
+  const Layout layout = arrange(panels.size(), curve_panel_size(panels.size()), {}, legend, titled);
+  Canvas canvas(layout.width, layout.height);
+  draw_legend(canvas, layout, legend);
+  Axes axes = common_axes(data);
+  for (std::size_t i = 0; i < panels.size(); ++i)
+    draw_panel(canvas, data, axes, layout.panels[i], panels[i], layout.begins_row(i));
+  return canvas;
+}
+
+}  // namespace headlens::report

@@ -1,0 +1,54 @@
+// Where the panels of a figure go, and what frames them: legend, titles, axes.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "report/canvas.hpp"
+#include "report/scale.hpp"
+
+namespace headlens::report {
+
+struct Box {
+  double left = 0, top = 0, right = 0, bottom = 0;
+  double middle_x() const { return (left + right) / 2; }
+  double middle_y() const { return (top + bottom) / 2; }
+};
+
+struct Margins {
+  double left = 70, right = 22, top = 16, bottom = 56;
+  double gap_x = 26, gap_y = 92;  // between panels
+};
+
+struct LegendEntry {
+  std::string name;
+  SeriesStyle style;
+  bool line_only = false;  // a dashed line without a marker
+};
+
+struct Layout {
+  double width = 0, height = 0;
+  std::size_t columns = 1;
+  std::vector<Box> panels;    // row by row
+  std::vector<Place> legend;  // where each entry begins
+  bool begins_row(std::size_t panel) const { return panel % columns == 0; }
+};
+
+struct PanelSize {
+  double width = 0, height = 0;
+};
+std::size_t panel_columns(std::size_t panels);
+PanelSize curve_panel_size(std::size_t panels);  // fewer panels, larger ones
+
+Layout arrange(std::size_t panels, PanelSize size, const Margins& margins,
+               const std::vector<LegendEntry>& legend, bool titled);
+
+void draw_legend(Canvas& canvas, const Layout& layout, const std::vector<LegendEntry>& legend);
+void draw_title(Canvas& canvas, const Box& box, const std::string& title);
+void draw_x_axis(Canvas& canvas, const Box& box, const LogScale& x, const std::vector<Tick>& ticks,
+                 const std::string& title);
+void draw_y_axis(Canvas& canvas, const Box& box, const LogScale& y, const std::string& title, bool labelled);
+
+std::string axis_title(const std::string& name);  // what readers call an axis or a quantity
+
+}  // namespace headlens::report

@@ -1,0 +1,107 @@
+// Sample sizes as points with intervals, one row a series: what is not reached points out of the panel.
+#include <algorithm>
+#include <cmath>
+
+#include "report/escape.hpp"
+#include "report/figures.hpp"
+#include "report/layout.hpp"
+
+namespace headlens::report {
+namespace {
+
+constexpr double kRowHeight = 64, kLane = 17;
+constexpr int kOpen = -1;  // gnuplot's filled markers have their outline one number below
+
+SeriesStyle error_style(std::size_t index) { return series_style(index); }
+
+std::vector<LegendEntry> legend_of_errors() {
+  std::vector<LegendEntry> entries;
+  for (std::size_t i = 0; i < std::size(kErrors); ++i)
+    entries.push_back({number(100 * kErrors[i]) + "% error", error_style(i)});
+  return entries;
+}
+
+struct Axes {
+  LogScale x;
+  std::vector<Tick> ticks;
+};
+
+Axes common_axis(const FigureData& data) {
+  std::vector<double> values;
+  std::vector<Tick> ticks;
+  for (const Curve& curve : data.summary.curves)
+    for (const Point& point : curve.points) {
+      if (point.values.empty() || !std::isfinite(point.x) || point.x <= 0) continue;
+      const bool known = std::find(values.begin(), values.end(), point.x) != values.end();
+      if (!known) ticks.push_back({point.x, text(point.x_value)});
+      values.push_back(point.x);
+    }
+  std::sort(ticks.begin(), ticks.end(), [](const Tick& a, const Tick& b) { return a.value < b.value; });
+  return {LogScale(values, 0.12), ticks};  // room for the arrows
+}
+
+// Where a bound ends: at its value, or a step beyond the panel's data where it is only a bound.
+double end_of(const Crossing& crossing, const LogScale& x) {
+  const double step = crossing.reach == Reach::between ? 0 : crossing.reach == Reach::not_reached ? 22 : -22;
+  return x(crossing.n) + step;
+}
+
+void draw_arrow(Canvas& canvas, double x, double y, double direction, const std::string& colour) {
+  canvas.line({{x - 5 * direction, y - 4}, {x, y}, {x - 5 * direction, y + 4}}, colour, 1.6);
+}
+
+void draw_size(Canvas& canvas, const LogScale& x, double y, const SampleSize& size,
+               const SeriesStyle& style) {
+  const Crossing low = size.interval ? size.interval->first : size.estimate;
+  const Crossing high = size.interval ? size.interval->second : size.estimate;
+  canvas.line({{end_of(low, x), y}, {end_of(high, x), y}}, style.colour, 1.6);
+  if (low.reach == Reach::at_or_before) draw_arrow(canvas, end_of(low, x), y, -1, style.colour);
+  if (high.reach == Reach::not_reached) draw_arrow(canvas, end_of(high, x), y, 1, style.colour);
+  if (low.reach != Reach::between && low == high)
+    canvas.line({{x(low.n), y}, {end_of(low, x), y}}, style.colour, 1.6);
+  const bool known = size.estimate.reach == Reach::between;
+  canvas.markers({{x(size.estimate.n), y}}, colour::kBack, style.marker, 1.35);
+  canvas.markers({{x(size.estimate.n), y}}, style.colour, style.marker + (known ? 0 : kOpen), 1.1);
+}
+
+void draw_row(Canvas& canvas, const SampleSizeRow& row, const LogScale& x, double middle) {
+  for (std::size_t i = 0; i < row.sizes.size(); ++i)
+    if (row.sizes[i])
+      draw_size(canvas, x, middle + kLane * (static_cast<double>(i) - 1), *row.sizes[i], error_style(i));
+}
+
+}  // namespace
+
+Canvas draw_sample_sizes(const FigureData& data) {
+  const std::vector<std::string>&panels = data.summary.panels, &series = data.summary.series;
+  const std::vector<LegendEntry> legend = legend_of_errors();
+  double label = 0;
+  for (const std::string& name : series) label = std::max(label, text_width(cut(name, 26), 12.5));
+  const bool titled = panels.size() > 1 || !panels.front().empty();
+  PanelSize size = curve_panel_size(panels.size());
+  size.height = kRowHeight * static_cast<double>(series.size());
+  size.width = std::max(size.width - label / static_cast<double>(panel_columns(panels.size())), 180.0);
+  const Layout layout = arrange(panels.size(), size, {.left = 24 + label}, legend, titled);
+  Canvas canvas(layout.width, layout.height);
+  draw_legend(canvas, layout, legend);
+  Axes axes = common_axis(data);
+  for (std::size_t i = 0; i < panels.size(); ++i) {
+    const Box& box = layout.panels[i];
+    axes.x.set_pixels(box.left, box.right);
+    draw_x_axis(canvas, box, axes.x, axes.ticks, axis_title(data.spec.x));
+    if (!panels[i].empty()) draw_title(canvas, box, panels[i]);
+    for (std::size_t k = 0; k < series.size(); ++k) {
+      const double top = box.top + kRowHeight * static_cast<double>(k);
+      canvas.line({{box.left, top}, {box.right, top}}, colour::kGrid, 1);
+      if (layout.begins_row(i))
+        canvas.text({box.left - 12, top + kRowHeight / 2}, cut(series[k], 26),
+                    {.size = 12.5, .anchor = Anchor::right});
+      for (const SampleSizeRow& row : data.sizes)
+        if (row.panel == panels[i] && row.series == series[k])
+          draw_row(canvas, row, axes.x, top + kRowHeight / 2);
+    }
+  }
+  return canvas;
+}
+
+}  // namespace headlens::report

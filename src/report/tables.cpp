@@ -1,0 +1,128 @@
+#include "report/tables.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "report/escape.hpp"
+#include "report/layout.hpp"
+
+namespace headlens::report {
+namespace {
+
+std::vector<const Point*> columns_of(const Summary& summary) {
+  std::vector<const Point*> columns;
+  for (const Curve& curve : summary.curves)
+    for (const Point& point : curve.points) {
+      const bool known = std::any_of(columns.begin(), columns.end(),
+                                     [&](const Point* p) { return same(p->x_value, point.x_value); });
+      if (!known) columns.push_back(&point);
+    }
+  std::stable_sort(columns.begin(), columns.end(),
+                   [](const Point* a, const Point* b) { return comes_first(a->x, b->x); });
+  return columns;
+}
+
+std::string table(const std::string& head, const std::string& body) {
+  return "<div class=\"scroll\"><table>\n<thead><tr>" + head + "</tr></thead>\n<tbody>\n" + body +
+         "</tbody></table></div>\n";
+}
+
+std::string words(const std::string& text) { return "<th scope=\"row\">" + html(text) + "</th>"; }
+std::string value(const std::string& text) { return "<td>" + text + "</td>"; }
+std::string head(const std::string& text) { return "<th scope=\"col\">" + html(text) + "</th>"; }
+
+// The panel is named on the first of its rows only.
+struct PanelNames {
+  bool shown = true;
+  std::string last;
+  bool begun = false;
+
+  explicit PanelNames(const Summary& summary)
+      : shown(summary.panels.size() > 1 || (summary.panels.size() == 1 && !summary.panels.front().empty())) {}
+  std::string row(const std::string& panel) {
+    const bool first = !begun || panel != last;
+    last = panel;
+    begun = true;
+    const char* const open = first ? "<tr class=\"first\">" : "<tr>";
+    return shown ? open + words(first ? panel : "") : open;
+  }
+};
+
+std::string entry(const Point& point, const Summary& summary) {
+  if (point.values.empty()) return point.failed > 0 ? "failed" : "–";
+  if (summary.truth) return fmt::format("{:.0f}%", 100 * point.mean);
+  std::string text = html(number(point.median));
+  if (point.values.size() > 1)
+    text += fmt::format("<small>{} – {}</small>", html(number(point.lower)), html(number(point.upper)));
+  return text;
+}
+
+}  // namespace
+
+std::string number_table(const FigureData& data) {
+  const std::vector<const Point*> columns = columns_of(data.summary);
+  PanelNames panels(data.summary);
+  const bool phase = data.spec.kind == FigureKind::phase_diagram;
+  std::string top =
+      (panels.shown ? head(data.spec.panel) : "") + head(phase ? data.spec.y : data.spec.series);
+  for (const Point* column : columns) top += head(text(column->x_value));
+  std::string body;
+  for (const Curve& curve : data.summary.curves) {
+    body += panels.row(curve.panel) + words(curve.series);
+    for (const Point* column : columns) {
+      const auto point = std::find_if(curve.points.begin(), curve.points.end(),
+                                      [&](const Point& p) { return same(p.x_value, column->x_value); });
+      body += value(point == curve.points.end() ? "" : entry(*point, data.summary));
+    }
+    body += "</tr>\n";
+  }
+  return table(top, body);
+}
+
+std::string sample_size_table(const FigureData& data) {
+  PanelNames panels(data.summary);
+  std::string top = (panels.shown ? head(data.spec.panel) : "") + head(data.spec.series);
+  for (const double error : kErrors) top += head(number(100 * error) + "% error");
+  std::string body;
+  for (const SampleSizeRow& row : data.sizes) {
+    body += panels.row(row.panel) + words(row.series);
+    for (const auto& size : row.sizes) {
+      if (!size) {
+        body += value("–");
+        continue;
+      }
+      const bool reached = size->estimate.reach != Reach::not_reached;
+      body += fmt::format(
+          "<td{}>{}", reached ? "" : " class=\"soft\"",
+          reached ? html(text(size->estimate)) : html("not reached by " + number(size->estimate.n)));
+      if (size->interval && size->interval->first != size->interval->second)
+        body += fmt::format("<small>{} to {}</small>", html(text(size->interval->first)),
+                            html(text(size->interval->second)));
+      body += "</td>";
+    }
+    body += "</tr>\n";
+  }
+  return table(top, body);
+}
+
+std::string comparison_table(const Comparison& comparison) {
+  static constexpr const char* kJudgements[] = {"for", "against", "undecided", "too few pairs"};
+  const std::string top = head(comparison.x) +
+                          head(fmt::format("{} / {}", comparison.worse, comparison.better)) +
+                          head("95% interval") + head("seeds won") + head("verdict");
+  std::string body;
+  for (const ComparedPoint& point : comparison.points) {
+    const bool interval = point.seeds > 1;
+    body += (point.in_range ? "<tr>" : "<tr class=\"soft\">") + words(text(point.x_value)) +
+            value(point.seeds > 0 ? number(point.factor) : "–") +
+            value(interval ? number(point.lower) + " – " + number(point.upper) : "–") +
+            value(fmt::format("{} of {}", point.wins, point.seeds)) +
+            value(std::string(kJudgements[static_cast<int>(point.judgement)]) +
+                  (point.in_range ? "" : ", outside the claim")) +
+            "</tr>\n";
+  }
+  return table(top, body);
+}
+
+}  // namespace headlens::report

@@ -1,0 +1,252 @@
+// The folder a report leaves: its page, its figures, and what it refuses to touch.
+#include "headlens/report.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <fstream>
+#include <regex>
+#include <set>
+
+#include "headlens/error.hpp"
+#include "io/files.hpp"
+#include "report/planted.hpp"
+
+namespace headlens {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace std::string_literals;
+using testing::HasSubstr;
+using testing::Not;
+
+class ReportTest : public test::FolderTest {
+ protected:
+  std::string read(const fs::path& name) const { return test::read_bytes(folder / name); }
+  std::string page() const { return read("out/index.html"); }
+  Report write(const std::vector<StudyResults>& results) const {
+    return write_report(results, folder / "out", {});
+  }
+};
+
+FigureSpec curves() {
+  return {FigureKind::learning_curves, "Error on fresh sets", "", "samples", "nmse", "", "model", ""};
+}
+FigureSpec sizes() {
+  return {FigureKind::sample_table, "Sets needed", "", "samples", "", "", "model", "nmse"};
+}
+
+StudyResults power_laws(std::size_t seeds) {
+  StudyResults results = planted({axis("samples", {64L, 256L, 1024L}), axis("model", {"RFA"s, "RFMLP"s})},
+                                 seeds, [](const StudyValues& axes, std::uint64_t seed) -> StudyValues {
+                                   const double slope = word(axes, "model") == "RFA" ? 1.5 : 0.1;
+                                   return {{"nmse", (1 + 0.1 * static_cast<double>(seed)) *
+                                                        std::pow(number(axes, "samples") / 32, -slope)}};
+                                 });
+  results.study.figures = {curves(), sizes()};
+  results.study.findings = {
+      {"RFA wins.", "nmse", "samples", {{"model", "RFA"s}}, {{"model", "RFMLP"s}}, {}, 0, 0},
+      {"RFMLP wins.", "nmse", "samples", {{"model", "RFMLP"s}}, {{"model", "RFA"s}}, {}, 0, 0}};
+  return results;
+}
+
+StudyResults recoveries() {
+  StudyResults results =
+      planted({axis("m", {1L, 2L}), axis("c", {1.0, 1.5, 2.0})}, 4,
+              [](const StudyValues& axes, std::uint64_t seed) -> StudyValues {
+                const double c = number(axes, "c");
+                return {{"success", c > 1.2 && (number(axes, "m") == 1 || c > 1.7 || seed < 2)}};
+              });
+  results.study.figures = {{FigureKind::phase_diagram, "Success", "", "c", "m", "", "", "success"}};
+  return results;
+}
+
+std::size_t count(const std::string& text, const std::string& what) {
+  std::size_t found = 0;
+  for (std::size_t at = 0; (at = text.find(what, at)) != std::string::npos; at += what.size()) ++found;
+  return found;
+}
+
+TEST_F(ReportTest, HoldsEveryFigureInEveryForm) {
+  const Report report = write({power_laws(5), recoveries()});
+  ASSERT_EQ(report.figures.size(), 3U);
+  EXPECT_EQ(report.page, folder / "out/index.html");
+  std::set<std::string> names;
+  for (const ReportFigure& figure : report.figures) {
+    EXPECT_TRUE(names.insert(figure.name).second);  // both studies are called "planted"
+    for (const char* kind : {"svg", "pdf", "png", "csv"}) {
+      EXPECT_GT(fs::file_size(folder / "out/figures" / (figure.name + "." + kind)), 100U);
+      EXPECT_THAT(page(), HasSubstr("href=\"figures/" + figure.name + "." + kind + "\""));
+    }
+    EXPECT_THAT(page(), HasSubstr(read("out/figures/" + figure.name + ".svg")));
+  }
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder / "out"), {}), 2);  // nothing left of the making
+}
+
+TEST_F(ReportTest, PageStandsAlone) {
+  write({power_laws(5), recoveries()});
+  const std::string text = page();
+  EXPECT_EQ(count(text, "http"), 2 * count(text, "<svg"));  // the two name spaces of SVG
+  EXPECT_THAT(text, Not(HasSubstr("<script")));
+  EXPECT_THAT(text, Not(HasSubstr("@import")));
+  EXPECT_THAT(text, HasSubstr("prefers-color-scheme: dark"));
+  std::set<std::string> ids;
+  const std::regex pattern(" id=['\"]([^'\"]*)['\"]");
+  for (std::sregex_iterator it(text.begin(), text.end(), pattern), end; it != end; ++it)
+    EXPECT_TRUE(ids.insert((*it)[1]).second) << (*it)[1];
+}
+
+TEST_F(ReportTest, PageSaysWhatTheNumbersSay) {
+  const Report report = write({power_laws(5), recoveries()});
+  const std::string text = page();
+  ASSERT_EQ(report.findings.size(), 2U);
+  EXPECT_EQ(report.findings[0].status, FindingStatus::holds);
+  EXPECT_EQ(report.findings[1].status, FindingStatus::does_not_hold);
+  for (const FindingResult& finding : report.findings) EXPECT_THAT(text, HasSubstr(finding.verdict));
+  // Once in the list of findings, and below the curves that show it.
+  EXPECT_EQ(count(text, "<span class=\"chip does-not-hold\">does not hold</span>"), 2U);
+  EXPECT_THAT(text, HasSubstr("Medians over 5 seeds; bands reach from the 10% to the 90% quantile."));
+  EXPECT_THAT(text, HasSubstr("Smallest medians: RFA, "));
+  EXPECT_THAT(text, HasSubstr("Every seed succeeds from c = 1.5 (m = 1), 2 (m = 2)."));
+  EXPECT_THAT(text, HasSubstr("not reached by 1024"));
+  for (const char* part :
+       {"Does the report say what was planted?", "headlens study run planted.toml -o planted.db", "abc1234",
+        "elsewhere", "Haswell", "30 of 30 cells finished, 5 seeds"})
+    EXPECT_THAT(text, HasSubstr(part));
+}
+
+TEST_F(ReportTest, PhaseDiagramShowsItsNumbers) {
+  const Report report = write({recoveries()});
+  const std::string svg = read("out/figures/" + report.figures.at(0).name + ".svg");
+  EXPECT_EQ(count(svg, "<text>0%</text>"), 2U);
+  EXPECT_EQ(count(svg, "<text>25%</text>"), 1U);
+  EXPECT_EQ(count(svg, "<text>100%</text>"), 3U);
+}
+
+TEST_F(ReportTest, HeadCurvesShowTheLimit) {
+  StudyResults results = planted(
+      {axis("heads", {10L, 100L, "inf"s})}, 3, [](const StudyValues& axes, std::uint64_t) -> StudyValues {
+        return {{"nmse", word(axes, "heads") == "inf" ? 0.1 : 0.1 + 1 / number(axes, "heads")}};
+      });
+  results.study.figures = {{FigureKind::head_curves, "Heads", "", "heads", "nmse", "", "", ""}};
+  const Report report = write({results});
+  const std::string svg = read("out/figures/" + report.figures.at(0).name + ".svg");
+  EXPECT_THAT(svg, HasSubstr("<text>infinitely many heads</text>"));
+  EXPECT_THAT(svg, Not(HasSubstr("<text>inf</text>")));  // no place on the axis
+  EXPECT_THAT(read("out/figures/" + report.figures[0].name + ".csv"), HasSubstr(",inf,nmse,3,0.1,"));
+}
+
+TEST_F(ReportTest, TakesOddStudies) {
+  const auto plant = [](std::vector<StudyValue> samples, std::size_t seeds, const Outcome& outcome) {
+    StudyResults results =
+        planted({axis("samples", std::move(samples)), axis("model", {"RFA"s})}, seeds, outcome);
+    results.study.figures = {curves(), sizes()};
+    return results;
+  };
+  const auto say = [](double value) {
+    return [=](const StudyValues&, std::uint64_t) -> StudyValues { return {{"nmse", value}}; };
+  };
+  EXPECT_EQ(write({plant({64L, 128L}, 1, say(0.5))}).figures.size(), 2U);
+  EXPECT_THAT(page(), HasSubstr("One seed, so no spread is shown."));
+  EXPECT_EQ(write({plant({64L}, 3, say(0.5))}).figures.size(), 2U);
+  EXPECT_EQ(write({plant({64L, 128L}, 3, say(1.0))}).figures.size(), 2U);
+  // Zeros have no place on a logarithmic axis, but they have reached every error.
+  EXPECT_EQ(write({plant({64L, 128L}, 3, say(0.0))}).figures.size(), 1U);
+  EXPECT_THAT(page(), HasSubstr("6 values are left out: zero, negative, or not a number."));
+  EXPECT_THAT(page(), HasSubstr("≤ 64"));
+  EXPECT_EQ(write({plant({64L, 128L}, 3, say(NAN))}).figures.size(), 0U);
+  EXPECT_THAT(page(), HasSubstr("Nothing to draw"));
+  EXPECT_EQ(write({plant({"few"s, "many"s}, 3, say(0.5))}).figures.size(), 0U);  // words have no place either
+  const Report none =
+      write({plant({64L, 128L}, 3, [](const StudyValues&, std::uint64_t) { return StudyValues{}; })});
+  EXPECT_EQ(none.missing, 6);
+  EXPECT_THAT(page(), HasSubstr("0 of 6 cells finished, 3 seeds, 6 missing"));
+}
+
+TEST_F(ReportTest, SaysWhatIsMissingAndWhatFailed) {
+  StudyResults results = power_laws(5);
+  results.cells[0].status = CellStatus::missing;
+  results.cells[1].status = CellStatus::running;
+  results.cells[2].status = CellStatus::failed;
+  results.cells[2].error = "out of <memory>";
+  const Report report = write({results});
+  EXPECT_EQ(report.missing, 2);
+  EXPECT_EQ(report.failed, 1);
+  EXPECT_THAT(page(), HasSubstr("2 of 30 cells are not finished yet. 1 of 30 cells failed."));
+  EXPECT_THAT(page(), HasSubstr("out of &lt;memory&gt;"));
+}
+
+TEST_F(ReportTest, HostileNamesStayText) {
+  const fs::path owned = folder / "owned";
+  const std::string evil = "<script>alert(1)</script> `touch " + owned.string() +
+                           "` 'q' \"d\" {/Bold x_1} $0 @m %d ]]> &amp;\nplot 1";
+  StudyResults results =
+      planted({axis("samples", {64L, 128L}), axis("model", {evil, "B"s}), axis("target", {evil})}, 3,
+              [](const StudyValues& axes, std::uint64_t) -> StudyValues {
+                return {{"nmse", 1 / number(axes, "samples")}};
+              });
+  Study& study = results.study;
+  study.name = study.title = study.question = study.source = evil;
+  results.command_line = results.cells[0].host = evil;
+  study.figures = {
+      curves(), sizes(), {FigureKind::phase_diagram, evil, evil, "samples", "model", "target", "", "nmse"}};
+  for (FigureSpec& figure : study.figures) figure.panel = "target";
+  study.findings = {{evil, "nmse", "samples", {{"model", "B"s}}, {{"model", evil}}, {}, 0, 0}};
+  const Report report = write({results});
+  EXPECT_FALSE(fs::exists(owned));
+  EXPECT_EQ(report.figures.size(), 3U);
+  EXPECT_THAT(page(), Not(HasSubstr("<script")));
+  EXPECT_THAT(page(), HasSubstr("&lt;script&gt;alert(1)&lt;/script&gt;"));
+  for (const ReportFigure& figure : report.figures)
+    EXPECT_THAT(figure.name, testing::MatchesRegex("[a-z0-9-]+"));
+}
+
+TEST_F(ReportTest, ReplacesAnEarlierReportAndNothingElse) {
+  write({power_laws(3), recoveries()});
+  write({recoveries()});
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder / "out/figures"), {}), 4);
+  std::ofstream(folder / "out/notes.txt") << "mine";
+  EXPECT_THROW(write({recoveries()}), Error);
+  EXPECT_EQ(read("out/notes.txt"), "mine");
+  fs::remove(folder / "out/notes.txt");
+  std::ofstream(folder / "out/figures/notes.txt") << "mine";
+  EXPECT_THROW(write({recoveries()}), Error);
+  fs::create_directory(folder / "site");
+  std::ofstream(folder / "site/index.html") << "<html>mine</html>";
+  EXPECT_THROW(write_report({recoveries()}, folder / "site", {}), Error);
+  std::ofstream(folder / "file") << "mine";
+  EXPECT_THROW(write_report({recoveries()}, folder / "file", {}), Error);
+  EXPECT_THROW(write_report({recoveries()}, folder / "no/such", {}), Error);
+  EXPECT_THROW(write({}), Error);
+}
+
+class Path {  // PATH for as long as this lives
+ public:
+  explicit Path(const fs::path& path) : before_(std::getenv("PATH")) { setenv("PATH", path.c_str(), 1); }
+  ~Path() { setenv("PATH", before_.c_str(), 1); }
+  Path(const Path&) = delete;
+  Path& operator=(const Path&) = delete;
+
+ private:
+  std::string before_;
+};
+
+TEST_F(ReportTest, WithoutGnuplotNothingIsWritten) {
+  write({recoveries()});
+  const std::string before = page();
+  const auto write_to = [&](const char* target) { write_report({power_laws(3)}, folder / target, {}); };
+  const Path path(folder);
+  test::expect_error([&] { write_to("new"); }, {"gnuplot, which is not installed"}, ErrorCode::environment);
+  std::ofstream(folder / "gnuplot") << "#!/bin/sh\necho 'line 7: oops' >&2\nexit 1\n";
+  fs::permissions(folder / "gnuplot", fs::perms::owner_all);
+  test::expect_error([&] { write_to("new"); }, {"gnuplot failed: line 7: oops"}, ErrorCode::environment);
+  EXPECT_FALSE(fs::exists(folder / "new"));
+  EXPECT_THROW(write_to("out"), Error);
+  EXPECT_EQ(page(), before);
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder / "out"), {}), 2);
+}
+
+}  // namespace
+}  // namespace headlens
