@@ -15,7 +15,7 @@ ALLOWED = {  # as in src/CMakeLists.txt
     "recover": {"attention", "data", "io", "linalg", "base"},
     "fit": {"features", "linalg", "data", "io", "base"},
 }
-THIRD_PARTY = re.compile(r"^(fmt|CLI|nlohmann|zip|cblas|Random123)\b")
+THIRD_PARTY = re.compile(r"^(fmt|CLI|nlohmann|zip|cblas|Clp_C_Interface|Random123)\b")
 
 
 def includes(path):

@@ -11,6 +11,7 @@
 #include "recover/certify.hpp"
 #include "recover/challenge.hpp"
 #include "recover/reduce.hpp"
+#include "recover/sculpt.hpp"
 #include "recover/search.hpp"
 #include "recover/whiteness.hpp"
 
@@ -83,6 +84,16 @@ Found search_head_count(const Split& split, const RecoverOptions& options, Effor
   return best;
 }
 
+// The paper's phases in place of the search. Its answer is challenged like any other.
+Found search_by_sculpting(const Split& split, const RecoverOptions& options, Effort& effort,
+                          Recovery& recovery) {
+  MemoryBudget(effort.execution()).require(sculpt_bytes(split, options), "sculpting");
+  Sculpture sculpture = sculpt(split, options, effort);
+  recovery.certificate.sculpt = std::move(sculpture.report);
+  recovery.sculpt_span = std::move(sculpture.span);
+  return {std::move(sculpture.candidate), {}};
+}
+
 // For a given number of heads: would twice as many explain more?
 bool more_heads_help(const Split& split, const Found& found, const RecoverOptions& options, Effort& effort,
                      Certificate& certificate) {
@@ -117,6 +128,8 @@ std::string name(RecoveryStatus status) {
   return names[static_cast<int>(status)];
 }
 
+std::string name(RecoverMethod method) { return method == RecoverMethod::varpro ? "varpro" : "sculpt"; }
+
 void RecoverOptions::validate() const {
   require(!heads || *heads >= 1, "heads: ", heads.value_or(0), " given, expected auto, or 1 or more");
   require(max_heads >= 1, "max-heads: ", max_heads, " given, expected 1 or more");
@@ -136,6 +149,8 @@ Recovery recover(const Examples& examples, const RecoverOptions& options, const 
   Effort effort(options, execution);
 
   Found found = timed(certificate, "search", [&] {
+    if (options.method == RecoverMethod::sculpt)
+      return search_by_sculpting(split, options, effort, recovery);
     return options.heads ? search(split, *options.heads, options, effort)
                          : search_head_count(split, options, effort, certificate);
   });
