@@ -99,7 +99,7 @@ Sculpture sculpt(const Split& split, const RecoverOptions& options, Effort& effo
   Carved fine = timed(seconds.carve_again,
                       [&] { return carve(split, refined.agreement, final_rows(split), options, effort); });
   const Span span = timed(seconds.span, [&] {
-    return find_span(*fine.body, fine.proxy, options.heads.value_or(0), options.max_heads,
+    return find_span(*fine.body, options.heads.value_or(0), options.max_heads,
                      options.sculpt.span, options.seed, effort);
   });
   NetResult net =

@@ -23,6 +23,7 @@ class Body {
   virtual ~Body() = default;
   virtual Index unknowns() const = 0;
   virtual bool contains(const std::vector<double>& theta) const = 0;  // up to a part in a million
+  virtual std::vector<double> inner_point() const = 0;  // the middle of the cuts
   // The point nearest to 0: in the hull of the Theta_i, about, since the body is thin elsewhere.
   virtual std::vector<double> minimum_norm_point(const Effort& effort) = 0;
   virtual LongDirections long_directions(Index count, const Effort& effort) = 0;

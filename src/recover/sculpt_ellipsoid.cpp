@@ -49,22 +49,17 @@ class Ellipsoid : public Body {
 
   // Theta(mu) = (M + mu)^-1 b, with mu such that it lies on the surface.
   std::vector<double> minimum_norm_point(const Effort&) override {
-    std::vector<double> out(static_cast<std::size_t>(size_), 0.0);
-    if (!eigen_.ok()) return out;
+    if (!eigen_.ok()) return solution(0);
     const double largest = eigen_.values.back();
     double low = 1e-16 * largest, high = 1e16 * largest;
     for (int step = 0; step < 200 && high > low * (1 + 1e-12); ++step) {
       const double mu = std::sqrt(low) * std::sqrt(high);
       (excess_at(mu) <= slack_ ? low : high) = mu;
     }
-    for (std::size_t i = 0; i < coefficients_.size(); ++i)
-      if (seen(i)) {
-        const double along = coefficients_[i] / (eigen_.values[i] + low);
-        const double* vector = eigen_.vectors.view().row(static_cast<Index>(i));
-        for (Index j = 0; j < size_; ++j) out[static_cast<std::size_t>(j)] += along * vector[j];
-      }
-    return out;
+    return solution(low);
   }
+
+  std::vector<double> inner_point() const override { return solution(0); }
 
   LongDirections long_directions(Index count, const Effort&) override {
     LongDirections out;
@@ -93,6 +88,18 @@ class Ellipsoid : public Body {
       for (Index j = 0; j < size_; ++j)
         out[static_cast<std::size_t>(i)] += vector[j] * a[static_cast<std::size_t>(j)];
     }
+    return out;
+  }
+
+  // (M + mu)^-1 b
+  std::vector<double> solution(double mu) const {
+    std::vector<double> out(static_cast<std::size_t>(size_), 0.0);
+    for (std::size_t i = 0; i < coefficients_.size(); ++i)
+      if (seen(i)) {
+        const double along = coefficients_[i] / (eigen_.values[i] + mu);
+        const double* vector = eigen_.vectors.view().row(static_cast<Index>(i));
+        for (Index j = 0; j < size_; ++j) out[static_cast<std::size_t>(j)] += along * vector[j];
+      }
     return out;
   }
 

@@ -18,7 +18,7 @@ using Vector = std::vector<double>;
 constexpr Index kSlabsPerUnknown = 8;
 constexpr double kInflation = 10;  // half-width of a slab over the tolerance of its row
 constexpr double kBox = 50;        // |Theta_ab| at most, so that every program is bounded
-constexpr Index kMostChords = 192;
+constexpr Index kMostChords = 96;
 constexpr int kMostCorners = 150;  // of the corners whose hull holds the point of smallest norm
 constexpr double kFeasible = 1e-6;  // Clp's own tolerance is 1e-7
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -89,6 +89,7 @@ class Polytope : public Body {
   }
 
   Index unknowns() const override { return size_; }
+  Vector inner_point() const override { return centre_; }
   Index outliers() const override { return outliers_; }
 
   bool contains(const Vector& theta) const override {

@@ -14,15 +14,6 @@ namespace {
 constexpr int kSoftRounds = 6, kSharpRounds = 15;
 constexpr Index kMostFirst = 64;  // times the final rows: beyond that more rows only cost time
 
-double share_of_one_hot(const Agreement& agreement) {
-  Index sharp = 0;
-  for (Index row = 0; row < agreement.lambda.rows(); ++row) {
-    const double* lambda = agreement.lambda.view().row(row);
-    sharp += *std::max_element(lambda, lambda + agreement.lambda.cols()) >= kOneHot ? 1 : 0;
-  }
-  return static_cast<double>(sharp) / static_cast<double>(std::max<Index>(1, agreement.lambda.rows()));
-}
-
 // One head on the accepted rows. Whole examples go in, with the rows that were not accepted weighted 0.
 Candidate fit_one_head(const Split& split, const AcceptedRows& accepted, Matrix<double> theta, Effort& effort) {
   const Index k = split.tokens, d = split.train_x.cols, e = split.train_y.cols;
@@ -156,8 +147,11 @@ Index first_rows(const Split& split) {
 
 Refinement refine_sum(const Split& split, const Agreement& agreement, const std::vector<double>& proxy,
                       Effort& effort) {
-  return share_of_one_hot(agreement) > 0.5 ? refine_sharp(split, proxy, effort)
-                                           : refine_soft(split, agreement, proxy, effort);
+  Refinement sharp = refine_sharp(split, proxy, effort), soft = refine_soft(split, agreement, proxy, effort);
+  const AcceptedRows of_sharp = lowest_scores(sharp.agreement.score, final_rows(split)),
+                     of_soft = lowest_scores(soft.agreement.score, final_rows(split));
+  const bool as_many = of_sharp.rows.size() >= of_soft.rows.size();
+  return as_many && of_sharp.tolerance < of_soft.tolerance ? std::move(sharp) : std::move(soft);
 }
 
 }  // namespace headlens

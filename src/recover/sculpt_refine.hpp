@@ -3,8 +3,9 @@
 // Soft attention: on rows where all heads attend alike the layer is one head (Theta, S). Its S is fitted by
 // variable projection from the proxy, rows are scored again with that S, and fewer are accepted: six rounds,
 // geometrically down to 8 d^2 / (k - 1) rows.
-// Sharp attention (most rows one-hot): rows of large margin under the proxy have Y_a = x_b S, b the token that
-// the proxy picks. Least squares, trimmed from the better half of these rows to a twentieth over 15 rounds.
+// Sharp attention: rows of large margin under the proxy have Y_a = x_b S, b the token that the proxy picks.
+// Least squares, trimmed from half of all rows to a twentieth over 15 rounds.
+// Both are made; the one with which the final rows agree more closely wins.
 #pragma once
 
 #include <string>
