@@ -116,7 +116,8 @@ void add_recover(CLI::App& app) {
       ->type_name("varpro|sculpt")
       ->default_str("varpro");
   add_sculpt_options(command, a->recover.sculpt);
-  command.add_option("--span-out", a->span_output, "estimated span of Theta_i - Theta_j to write (.npz: span)")
+  command
+      .add_option("--span-out", a->span_output, "estimated span of Theta_i - Theta_j to write (.npz: span)")
       ->type_name("FILE");
   command
       .add_option("--time-limit", a->recover.time_limit_seconds, "seconds after which to stop with a status")

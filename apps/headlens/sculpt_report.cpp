@@ -8,15 +8,15 @@ namespace headlens::app {
 namespace {
 
 Json carving_json(const Carving& c) {
-  return {{"accepted_rows", c.accepted_rows}, {"tolerance", c.tolerance},   {"slabs", c.slabs},
-          {"half_spaces", c.half_spaces},     {"outliers", c.outliers},     {"body_width", c.body_width},
+  return {{"accepted_rows", c.accepted_rows}, {"tolerance", c.tolerance}, {"slabs", c.slabs},
+          {"half_spaces", c.half_spaces},     {"outliers", c.outliers},   {"body_width", c.body_width},
           {"minimum_norm", c.minimum_norm}};
 }
 
 std::string carving_text(const Carving& c) {
-  return fmt::format("{} rows, tolerance {:.2e}, {} slabs, {} half-spaces ({} outliers), width {:.3g}, |proxy| {:.3g}",
-                     c.accepted_rows, c.tolerance, c.slabs, c.half_spaces, c.outliers, c.body_width,
-                     c.minimum_norm);
+  return fmt::format(
+      "{} rows, tolerance {:.2e}, {} slabs, {} half-spaces ({} outliers), width {:.3g}, |proxy| {:.3g}",
+      c.accepted_rows, c.tolerance, c.slabs, c.half_spaces, c.outliers, c.body_width, c.minimum_norm);
 }
 
 }  // namespace
@@ -30,7 +30,8 @@ void add_sculpt_options(CLI::App& command, SculptOptions& options) {
       ->transform(CLI::CheckedTransformer(forms, CLI::ignore_case).description(""))
       ->type_name("least-squares|lp")
       ->default_str("least-squares");
-  command.add_option("--span-form", options.span, "how --method sculpt finds the long directions of the body")
+  command
+      .add_option("--span-form", options.span, "how --method sculpt finds the long directions of the body")
       ->transform(CLI::CheckedTransformer(spans, CLI::ignore_case).description(""))
       ->type_name("eigenvectors|membership")
       ->default_str("eigenvectors");

@@ -10,14 +10,14 @@
 namespace headlens {
 namespace {
 
-constexpr int kMostIterations = 200000;  // ends what cycling would not; never met in practice
+constexpr int kPivots = 500;      // between two looks at the clock
+constexpr int kMostSlices = 400;  // ends what would cycle
 
 }  // namespace
 
 struct LinearProgram::Model {
   Clp_Simplex* clp = nullptr;
   Index rows = 0, columns = 0;
-  bool solved = false;
 };
 
 void LinearProgram::Delete::operator()(Model* model) const {
@@ -43,27 +43,37 @@ LinearProgram::LinearProgram(MatrixView<const double> rows, const Bounds& row_bo
   }
   model_->clp = Clp_newModel();
   Clp_setLogLevel(model_->clp, 0);
-  Clp_setMaximumIterations(model_->clp, kMostIterations);
+  Clp_setMaximumIterations(model_->clp, kPivots);
   const std::vector<double> objective(columns, 0.0);
   Clp_loadProblem(model_->clp, blas_int(rows.cols), blas_int(rows.rows), starts.data(), indices.data(),
                   values.data(), column_bounds.lower.data(), column_bounds.upper.data(), objective.data(),
                   row_bounds.lower.data(), row_bounds.upper.data());
 }
 
-LpSolution LinearProgram::minimise(const std::vector<double>& objective) {
+LpSolution LinearProgram::minimise(const std::vector<double>& objective,
+                                   const std::function<bool()>& expired) {
   ensure(static_cast<Index>(objective.size()) == model_->columns, "linear program: ", objective.size(),
          " coefficients, expected ", model_->columns);
   Clp_Simplex* clp = model_->clp;
   Clp_chgObjCoefficients(clp, objective.data());
   // A basis that was optimal for another objective is feasible still: the primal method goes on from it.
-  model_->solved ? Clp_primal(clp, 0) : Clp_initialSolve(clp);
-  model_->solved = true;
+  // Status 3 means that the pivots of this slice are used up.
+  int slices = 0;
+  do Clp_primal(clp, 0);
+  while (Clp_status(clp) == 3 && ++slices < kMostSlices && !(expired && expired()));
   LpSolution out;
   switch (Clp_status(clp)) {
-    case 0: out.status = LpStatus::optimal; break;
-    case 1: out.status = LpStatus::infeasible; break;
-    case 2: out.status = LpStatus::unbounded; break;
-    default: out.status = LpStatus::stalled;
+    case 0:
+      out.status = LpStatus::optimal;
+      break;
+    case 1:
+      out.status = LpStatus::infeasible;
+      break;
+    case 2:
+      out.status = LpStatus::unbounded;
+      break;
+    default:
+      out.status = LpStatus::stalled;
   }
   if (!out.ok()) return out;
   out.value = Clp_getObjValue(clp);

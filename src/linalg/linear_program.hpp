@@ -1,10 +1,12 @@
-// Linear programs, min c^T x over lower <= A x <= upper and column bounds, solved by COIN-OR Clp's simplex method.
+// Linear programs, min c^T x over lower <= A x <= upper and column bounds, solved by COIN-OR Clp's simplex
+// method.
 //
-// One program serves many objectives: the basis stays between solves, so the next one starts where the last one
-// ended. The only file that calls Clp. Solves run on the calling thread; the outcome does not depend on anything
-// but the arguments and the solves before.
+// One program serves many objectives: the basis stays between solves, so the next one starts where the last
+// one ended. The only file that calls Clp. Solves run on the calling thread; the outcome does not depend on
+// anything but the arguments and the solves before.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -31,7 +33,8 @@ class LinearProgram {
   // Dense rows; rows.cols variables.
   LinearProgram(MatrixView<const double> rows, const Bounds& row_bounds, const Bounds& column_bounds);
 
-  LpSolution minimise(const std::vector<double>& objective);
+  // `expired`, where given, is asked every few hundred pivots; true ends the solve as stalled.
+  LpSolution minimise(const std::vector<double>& objective, const std::function<bool()>& expired = {});
 
  private:
   struct Model;

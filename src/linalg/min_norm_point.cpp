@@ -106,7 +106,8 @@ const std::vector<double>& MinNormPoint::solve(MatrixView<const double> gram) {
     }
   }
   lambda_.assign(static_cast<std::size_t>(k), 0.0);
-  for (std::size_t i = 0; i < active_.size(); ++i) lambda_[static_cast<std::size_t>(active_[i])] = weights_[i];
+  for (std::size_t i = 0; i < active_.size(); ++i)
+    lambda_[static_cast<std::size_t>(active_[i])] = weights_[i];
   return lambda_;
 }
 

@@ -149,8 +149,7 @@ Recovery recover(const Examples& examples, const RecoverOptions& options, const 
   Effort effort(options, execution);
 
   Found found = timed(certificate, "search", [&] {
-    if (options.method == RecoverMethod::sculpt)
-      return search_by_sculpting(split, options, effort, recovery);
+    if (options.method == RecoverMethod::sculpt) return search_by_sculpting(split, options, effort, recovery);
     return options.heads ? search(split, *options.heads, options, effort)
                          : search_head_count(split, options, effort, certificate);
   });

@@ -44,8 +44,8 @@ Carved carve(const Split& split, const Agreement& agreement, Index rows, const R
   const Cuts cuts = cuts_from(split, agreement, accepted);
   Carved out;
   const bool polytope = options.sculpt.form == SculptForm::linear_program;
-  out.body = polytope ? carve_polytope(cuts, options.seed) : carve_ellipsoid(cuts, effort.threads());
-  out.proxy = out.body->minimum_norm_point(effort);
+  out.body = polytope ? carve_polytope(cuts, options.seed, effort) : carve_ellipsoid(cuts, effort.threads());
+  out.proxy = out.body->minimum_norm_point();
   out.carving = {.accepted_rows = static_cast<Index>(accepted.rows.size()),
                  .tolerance = accepted.tolerance,
                  .slabs = static_cast<Index>(cuts.slabs.size()),
@@ -92,15 +92,15 @@ Sculpture sculpt(const Split& split, const RecoverOptions& options, Effort& effo
 
   const ProjectionSum crude = timed(seconds.sum, [&] { return sum_of_projections(split, threads); });
   const Agreement agreement = measure_agreement(split, crude.s, threads);
-  Carved rough = timed(
-      seconds.carve, [&] { return carve(split, agreement, first_rows(split), options, effort); });
+  Carved rough =
+      timed(seconds.carve, [&] { return carve(split, agreement, first_rows(split), options, effort); });
   const Refinement refined =
       timed(seconds.refine, [&] { return refine_sum(split, agreement, rough.proxy, effort); });
   Carved fine = timed(seconds.carve_again,
                       [&] { return carve(split, refined.agreement, final_rows(split), options, effort); });
   const Span span = timed(seconds.span, [&] {
-    return find_span(*fine.body, options.heads.value_or(0), options.max_heads,
-                     options.sculpt.span, options.seed, effort);
+    return find_span(*fine.body, options.heads.value_or(0), options.max_heads, options.sculpt.span,
+                     options.seed, effort);
   });
   NetResult net =
       timed(seconds.net, [&] { return search_net(split, fine.proxy, span, options.seed, effort); });

@@ -15,7 +15,7 @@ namespace {
 
 constexpr Index kTileExamples = 256;
 constexpr double kNever = std::numeric_limits<double>::infinity();
-constexpr double kDuplicate = 1e-9;  // of the mean |x S|^2: spread below which tokens are equal
+constexpr double kDependent = 1e-9;  // of the mean |x S|^2: a squared distance that is none
 
 double squared_distance(const double* a, const double* b, Index size) {
   double sum = 0;
@@ -23,11 +23,34 @@ double squared_distance(const double* a, const double* b, Index size) {
   return sum;
 }
 
+// Whether the tokens of an example determine lambda. Equal tokens do not, nor does x_1 + x_2 = x_3 + x_4,
+// which random signs meet now and then. Gram-Schmidt on the differences from the first token.
+bool affinely_independent(MatrixView<const double> values, Matrix<double>& basis, double smallest) {
+  const Index k = values.rows, e = values.cols;
+  if (k - 1 > e) return false;
+  for (Index b = 1; b < k; ++b) {
+    double* v = basis.view().row(b - 1);
+    for (Index j = 0; j < e; ++j) v[j] = values(b, j) - values(0, j);
+    double square = 0;
+    for (Index i = 0; i <= b - 1; ++i) {
+      const double* u = basis.view().row(i);
+      double along = 0;
+      for (Index j = 0; j < e; ++j) along += u[j] * v[j];
+      if (i < b - 1)
+        for (Index j = 0; j < e; ++j) v[j] -= along * u[j];
+      else
+        square = along;
+    }
+    if (!(square > smallest)) return false;
+    for (Index j = 0; j < e; ++j) v[j] /= std::sqrt(square);
+  }
+  return true;
+}
+
 // One row: lambda, and the two scores.
 class RowFit {
  public:
-  RowFit(Index tokens, Index outputs, double duplicate)
-      : shifted_(tokens, outputs), gram_(tokens, tokens), duplicate_(duplicate) {}
+  RowFit(Index tokens, Index outputs) : shifted_(tokens, outputs), gram_(tokens, tokens) {}
 
   // values: the k rows of X S. Writes lambda and returns {score, one-hot score}.
   std::pair<double, double> operator()(MatrixView<const double> values, const double* y, double* lambda) {
@@ -54,20 +77,20 @@ class RowFit {
       residual += mean * mean;
       variance += square - mean * mean;
     }
-    return {variance > duplicate_ ? residual / variance : kNever, kNever};
+    return {residual / variance, kNever};
   }
 
  private:
   double one_hot_score(MatrixView<const double> values, Index top) const {
     double nearest = kNever;
     for (Index b = 0; b < values.rows; ++b)
-      if (b != top) nearest = std::min(nearest, squared_distance(values.row(b), values.row(top), values.cols));
-    return nearest > duplicate_ ? gram_(top, top) / nearest : kNever;
+      if (b != top)
+        nearest = std::min(nearest, squared_distance(values.row(b), values.row(top), values.cols));
+    return gram_(top, top) / nearest;
   }
 
   MinNormPoint solver_;
   Matrix<double> shifted_, gram_;
-  double duplicate_;
 };
 
 }  // namespace
@@ -79,15 +102,19 @@ Agreement measure_agreement(const Split& split, MatrixView<const double> s, int 
                 std::vector<double>(static_cast<std::size_t>(x.rows))};
   Matrix<double> values(x.rows, e);
   multiply(Trans::no, Trans::no, 1.0, x, s, 0.0, values.view(), threads);
-  const double duplicate = kDuplicate * squared_norm(values) / static_cast<double>(x.rows);
+  const double smallest = kDependent * squared_norm(values) / static_cast<double>(x.rows);
   parallel_for(threads, tile_count(examples, kTileExamples), [&](Index item, int) {
     const Tile tile = tile_at(examples, kTileExamples, item);
-    RowFit fit(k, e, duplicate);
-    for (Index row = tile.begin * k; row < (tile.begin + tile.size) * k; ++row) {
-      const auto [score, one_hot] =
-          fit(std::as_const(values).view().block(row / k * k, 0, k, e), y.row(row), out.lambda.view().row(row));
-      out.score[static_cast<std::size_t>(row)] = score;
-      out.one_hot_score[static_cast<std::size_t>(row)] = one_hot;
+    RowFit fit(k, e);
+    Matrix<double> basis(std::max<Index>(1, k - 1), e);
+    for (Index first = tile.begin * k; first < (tile.begin + tile.size) * k; first += k) {
+      const MatrixView<const double> here = std::as_const(values).view().block(first, 0, k, e);
+      const bool determined = affinely_independent(here, basis, smallest);
+      for (Index row = first; row < first + k; ++row) {
+        const auto [score, one_hot] = fit(here, y.row(row), out.lambda.view().row(row));
+        out.score[static_cast<std::size_t>(row)] = determined ? score : kNever;
+        out.one_hot_score[static_cast<std::size_t>(row)] = determined ? one_hot : kNever;
+      }
     }
   });
   return out;

@@ -1,11 +1,12 @@
 // How closely all heads attend alike, row by row, judged with an estimate of S alone.
 //
-// If every head attends to the tokens of row a with the same weights lambda, then Y_a = lambda^T X S exactly. So
-// lambda is fitted on the simplex, and the
+// If every head attends to the tokens of row a with the same weights lambda, then Y_a = lambda^T X S exactly.
+// So lambda is fitted on the simplex, and the
 //   score = |Y_a - lambda^T X S|^2 / (lambda-weighted variance of the rows of X S)
-// is the squared distance from agreement in units of the tokens' spread. Without that unit, duplicate tokens and
-// one-hot rows would win. Rows with max lambda >= 0.95 have no score: they bound log-odds from one side only, and
-// have a one-hot score |Y_a - x_b S|^2 / min_{c != b} |(x_c - x_b) S|^2 instead.
+// is the squared distance from agreement in units of the tokens' spread; without that unit one-hot rows would
+// win. Examples whose tokens x_b S are affinely dependent (two equal ones, or k > e + 1) do not determine
+// lambda and have no score. Rows with max lambda >= 0.95 have none either: they bound log-odds from one side
+// only, and have a one-hot score |Y_a - x_b S|^2 / min_{c != b} |(x_c - x_b) S|^2 instead.
 #pragma once
 
 #include <vector>

@@ -48,7 +48,7 @@ class Ellipsoid : public Body {
   }
 
   // Theta(mu) = (M + mu)^-1 b, with mu such that it lies on the surface.
-  std::vector<double> minimum_norm_point(const Effort&) override {
+  std::vector<double> minimum_norm_point() override {
     if (!eigen_.ok()) return solution(0);
     const double largest = eigen_.values.back();
     double low = 1e-16 * largest, high = 1e16 * largest;
@@ -61,7 +61,7 @@ class Ellipsoid : public Body {
 
   std::vector<double> inner_point() const override { return solution(0); }
 
-  LongDirections long_directions(Index count, const Effort&) override {
+  LongDirections long_directions(Index count) override {
     LongDirections out;
     if (!eigen_.ok()) return out;
     count = std::min(count, size_);
@@ -106,8 +106,7 @@ class Ellipsoid : public Body {
   double excess_at(double mu) const {
     double sum = 0;
     for (std::size_t i = 0; i < coefficients_.size(); ++i)
-      if (seen(i))
-        sum += square(coefficients_[i] * mu / (eigen_.values[i] + mu)) / eigen_.values[i];
+      if (seen(i)) sum += square(coefficients_[i] * mu / (eigen_.values[i] + mu)) / eigen_.values[i];
     return sum;
   }
 

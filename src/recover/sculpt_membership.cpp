@@ -84,7 +84,8 @@ Vector shaped(const Vector& u, const SymmetricEigen& met) {
   return out;
 }
 
-// The unit normal where the ray along u leaves the body: the gradient of the gauge, g(u + h e_j) - g(u) over h.
+// The unit normal where the ray along u leaves the body: the gradient of the gauge, g(u + h e_j) - g(u) over
+// h.
 void write_normal(const Body& body, const Vector& inside, Vector u, double* normal) {
   Rays rays(body, inside);
   const double length = rays.length(u);

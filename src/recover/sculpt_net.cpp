@@ -108,7 +108,11 @@ struct Products {
 class Net {
  public:
   Net(const Split& split, const Vector& proxy, const Span& span, Effort& effort)
-      : proxy_(proxy), span_(span), effort_(effort), tokens_(split.tokens), d_(split.train_x.cols),
+      : proxy_(proxy),
+        span_(span),
+        effort_(effort),
+        tokens_(split.tokens),
+        d_(split.train_x.cols),
         e_(split.train_y.cols) {
     const Index most = kMostRows / tokens_ * tokens_;
     const Index train = std::min(split.train_x.rows, std::max(tokens_, most));
@@ -224,8 +228,8 @@ NetResult search_net(const Split& split, const Vector& proxy, const Span& span, 
     for (Index i = tile.begin; i < tile.begin + tile.size; ++i)
       errors[static_cast<std::size_t>(i)] = net.error(tuples[static_cast<std::size_t>(i)]);
   });
-  const Tuple& best = tuples[static_cast<std::size_t>(std::min_element(errors.begin(), errors.end()) -
-                                                     errors.begin())];
+  const Tuple& best =
+      tuples[static_cast<std::size_t>(std::min_element(errors.begin(), errors.end()) - errors.begin())];
   Matrix<double> at(span.heads, grid.cols());
   for (Index i = 0; i < span.heads; ++i)
     for (Index j = 0; j < grid.cols(); ++j) at(i, j) = grid(best[static_cast<std::size_t>(i)], j);

@@ -1,9 +1,9 @@
 // Phase 6: a net over tuples of heads in the affine hull, Theta_i = proxy + sum_j c_ij v_j.
 //
-// A grid of points in the (m-1)-dimensional span, finer near the proxy; every m-subset of it is a tuple, up to
-// kMostTuples (random ones where there are more). Features P(Theta) X and their products are computed once a
-// point; a tuple then costs one (m d) system for W, and its held-out error is a quadratic form. The best tuple is
-// improved by moving one head at a time along one direction at a time, with steps that halve.
+// A grid of points in the (m-1)-dimensional span, finer near the proxy; every m-subset of it is a tuple, up
+// to kMostTuples (random ones where there are more). Features P(Theta) X and their products are computed once
+// a point; a tuple then costs one (m d) system for W, and its held-out error is a quadratic form. The best
+// tuple is improved by moving one head at a time along one direction at a time, with steps that halve.
 #pragma once
 
 #include "recover/sculpt_span.hpp"

@@ -16,11 +16,13 @@ namespace {
 using Vector = std::vector<double>;
 
 constexpr Index kSlabsPerUnknown = 8;
-constexpr double kInflation = 10;  // half-width of a slab over the tolerance of its row
-constexpr double kBox = 50;        // |Theta_ab| at most, so that every program is bounded
-constexpr Index kMostChords = 96;
-constexpr int kMostCorners = 150;  // of the corners whose hull holds the point of smallest norm
-constexpr double kFeasible = 1e-6;  // Clp's own tolerance is 1e-7
+constexpr Index kMostSlabs = 1024;  // but no fewer than 4 an unknown: programs of more take minutes
+constexpr double kInflation = 10;   // half-width of a slab over the tolerance of its row
+constexpr double kBox = 50;         // |Theta_ab| at most, so that every program is bounded
+// Programs cost about d^6, so there are fewer of them beyond d = 8.
+constexpr Index kMostChords = 96, kFewestChords = 16;
+constexpr Index kMostCorners = 150, kFewestCorners = 24;  // whose hull holds the point of smallest norm
+constexpr double kFeasible = 1e-6;                        // Clp's own tolerance is 1e-7
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 double dot(const double* a, const Vector& b) {
@@ -31,8 +33,9 @@ double dot(const double* a, const Vector& b) {
 
 // argmin sum_j |n_j Theta - t_j|, from the dual program max t^T y over N^T y = 0, |y_j| <= 1: d^2 rows only.
 // Outliers do not move it, where they would move least squares.
-Vector least_absolute(const Matrix<double>& normals, const Vector& offsets) {
+Vector least_absolute(const Matrix<double>& normals, const Vector& offsets, const Effort& effort) {
   const Index count = normals.rows(), size = normals.cols();
+  if (count == 0) return Vector(static_cast<std::size_t>(size), 0.0);
   Matrix<double> transposed(size, count);
   for (Index i = 0; i < count; ++i)
     for (Index j = 0; j < size; ++j) transposed(j, i) = normals(i, j);
@@ -41,7 +44,7 @@ Vector least_absolute(const Matrix<double>& normals, const Vector& offsets) {
                         {Vector(columns, -1.0), Vector(columns, 1.0)});
   Vector objective;
   for (const double t : offsets) objective.push_back(-t);
-  LpSolution solution = program.minimise(objective);
+  LpSolution solution = program.minimise(objective, [&] { return effort.expired(); });
   if (!solution.ok()) return Vector(rows, 0.0);
   for (double& x : solution.duals) x = -x;
   return solution.duals;
@@ -49,17 +52,18 @@ Vector least_absolute(const Matrix<double>& normals, const Vector& offsets) {
 
 class Polytope : public Body {
  public:
-  Polytope(const Cuts& cuts, std::uint64_t seed) : size_(cuts.unknowns()), seed_(seed) {
-    const Index most = kSlabsPerUnknown * size_;
+  Polytope(const Cuts& cuts, std::uint64_t seed, const Effort& effort)
+      : size_(cuts.unknowns()), seed_(seed), effort_(effort) {
+    const Index most = std::max(4 * size_, std::min(kSlabsPerUnknown * size_, kMostSlabs));
     const Index slabs = std::min(most, static_cast<Index>(cuts.slabs.size()));
-    const Index halves = std::min(most, static_cast<Index>(cuts.half_spaces.size()));
+    const Index halves = std::min(most / 4, static_cast<Index>(cuts.half_spaces.size()));
     Matrix<double> normals(slabs, size_), bounds(halves, size_);
     write_normals(cuts, cuts.slabs, 0, normals);
     write_normals(cuts, cuts.half_spaces, 0, bounds);
     const auto offset = [](const Cut& cut) { return std::sqrt(cut.weight) * cut.offset; };
     Vector offsets;
     for (Index i = 0; i < slabs; ++i) offsets.push_back(offset(cuts.slabs[static_cast<std::size_t>(i)]));
-    centre_ = least_absolute(normals, offsets);
+    centre_ = least_absolute(normals, offsets, effort);
     const double half_width = kInflation * cuts.tolerance;
     // Cuts that miss the centre would empty the body.
     Vector lower, upper;
@@ -104,13 +108,17 @@ class Polytope : public Body {
     return true;
   }
 
-  // Wolfe's algorithm with a linear program that names the next corner. Every point on the way is in the body.
-  Vector minimum_norm_point(const Effort& effort) override {
+  // Wolfe's algorithm with a linear program that names the next corner. Every point on the way is in the
+  // body.
+  Vector minimum_norm_point() override {
+    const Vector origin(static_cast<std::size_t>(size_), 0.0);
+    if (contains(origin)) return origin;
     std::vector<Vector> corners{centre_};
     Vector point = centre_;
     MinNormPoint solver;
-    for (int step = 0; step < kMostCorners && !effort.expired(); ++step) {
-      effort.report("sculpt: smallest point", step, 1, 1);
+    const Index most = bounded(kMostCorners, kFewestCorners);
+    for (Index step = 0; step < most && !effort_.expired(); ++step) {
+      effort_.report("sculpt: smallest point", static_cast<int>(step), 1, 1);
       const double square = dot(point.data(), point);
       const Vector corner = support(point);
       if (corner.empty() || square - dot(point.data(), corner) < 1e-4 * square) break;
@@ -133,14 +141,14 @@ class Polytope : public Body {
     return point;
   }
 
-  // The principal axes of chords between the two points that touch parallel supporting planes, whose normals are
-  // random. A corner alone would not do: it strays in all the short directions at once.
-  LongDirections long_directions(Index count, const Effort& effort) override {
+  // The principal axes of chords between the two points that touch parallel supporting planes, whose normals
+  // are random. A corner alone would not do: it strays in all the short directions at once.
+  LongDirections long_directions(Index count) override {
     count = std::min(count, size_);
-    const Index chords = std::min(2 * size_, kMostChords);
+    const Index chords = std::min(2 * size_, bounded(kMostChords, kFewestChords));
     Matrix<double> ends = Matrix<double>::zeros(chords, size_), gram = Matrix<double>::zeros(size_, size_);
-    for (Index r = 0; r < chords && !effort.expired(); ++r) {
-      effort.report("sculpt: chords", static_cast<int>(r), 1, 1);
+    for (Index r = 0; r < chords && !effort_.expired(); ++r) {
+      effort_.report("sculpt: chords", static_cast<int>(r), 1, 1);
       const Vector along = chord(random_normal(r));
       std::copy(along.begin(), along.end(), ends.view().row(r));
     }
@@ -165,6 +173,10 @@ class Polytope : public Body {
   }
 
  private:
+  Index bounded(Index most, Index fewest) const {
+    return std::max(fewest, std::min(most, most * 64 / size_));
+  }
+
   Vector random_normal(Index index) const {
     Stream stream(seed_, "chords", static_cast<std::uint64_t>(index));
     Vector normal(static_cast<std::size_t>(size_));
@@ -183,10 +195,13 @@ class Polytope : public Body {
   }
 
   // The point of the body that minimises <normal, Theta>; empty if the solver gives up.
-  Vector support(const Vector& normal) { return program_->minimise(normal).x; }
+  Vector support(const Vector& normal) {
+    return program_->minimise(normal, [&] { return effort_.expired(); }).x;
+  }
 
   Index size_;
   std::uint64_t seed_;
+  const Effort& effort_;
   Index outliers_ = 0;
   Vector centre_;
   Matrix<double> rows_;
@@ -196,8 +211,8 @@ class Polytope : public Body {
 
 }  // namespace
 
-std::unique_ptr<Body> carve_polytope(const Cuts& cuts, std::uint64_t seed) {
-  return std::make_unique<Polytope>(cuts, seed);
+std::unique_ptr<Body> carve_polytope(const Cuts& cuts, std::uint64_t seed, const Effort& effort) {
+  return std::make_unique<Polytope>(cuts, seed, effort);
 }
 
 }  // namespace headlens

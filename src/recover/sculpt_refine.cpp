@@ -15,7 +15,8 @@ constexpr int kSoftRounds = 6, kSharpRounds = 15;
 constexpr Index kMostFirst = 64;  // times the final rows: beyond that more rows only cost time
 
 // One head on the accepted rows. Whole examples go in, with the rows that were not accepted weighted 0.
-Candidate fit_one_head(const Split& split, const AcceptedRows& accepted, Matrix<double> theta, Effort& effort) {
+Candidate fit_one_head(const Split& split, const AcceptedRows& accepted, Matrix<double> theta,
+                       Effort& effort) {
   const Index k = split.tokens, d = split.train_x.cols, e = split.train_y.cols;
   std::vector<Index> rows = accepted.rows, examples;
   std::sort(rows.begin(), rows.end());
@@ -27,7 +28,8 @@ Candidate fit_one_head(const Split& split, const AcceptedRows& accepted, Matrix<
   for (Index i = 0, next = 0; i < count; ++i) {
     const Index from = examples[static_cast<std::size_t>(i)] * k;
     copy_rows(split.train_x.block(from, 0, k, d), x.view().block(i * k, 0, k, d));
-    for (; next < static_cast<Index>(rows.size()) && rows[static_cast<std::size_t>(next)] < from + k; ++next) {
+    for (; next < static_cast<Index>(rows.size()) && rows[static_cast<std::size_t>(next)] < from + k;
+         ++next) {
       const Index row = rows[static_cast<std::size_t>(next)], at = i * k + row - from;
       weights[static_cast<std::size_t>(at)] = 1;
       std::copy_n(split.train_y.row(row), e, y.view().row(at));
@@ -41,6 +43,7 @@ Candidate fit_one_head(const Split& split, const AcceptedRows& accepted, Matrix<
       problem, point, options, [&] { return effort.expired(); },
       [&](int step, double squares) { effort.report("sculpt: refine", step, squares, 1); });
   effort.count(result);
+  if (!point.finite) return {std::move(point.theta), Matrix<double>::zeros(d, e), 1, 1};  // no rows to fit
   return {std::move(point.theta), std::move(point.w), std::sqrt(result.relative_squares), 1};
 }
 
@@ -90,7 +93,8 @@ std::vector<Pick> large_margins(const Split& split, const Matrix<double>& theta)
     }
     picks.push_back({row, token, second - best});
   }
-  std::stable_sort(picks.begin(), picks.end(), [](const Pick& a, const Pick& b) { return a.order < b.order; });
+  std::stable_sort(picks.begin(), picks.end(),
+                   [](const Pick& a, const Pick& b) { return a.order < b.order; });
   picks.resize((picks.size() + 1) / 2);
   return picks;
 }
@@ -127,7 +131,8 @@ Refinement refine_sharp(const Split& split, const std::vector<double>& proxy, Ef
         pick.order += left * left;
       }
     }
-    std::stable_sort(picks.begin(), picks.end(), [](const Pick& a, const Pick& b) { return a.order < b.order; });
+    std::stable_sort(picks.begin(), picks.end(),
+                     [](const Pick& a, const Pick& b) { return a.order < b.order; });
     effort.report("sculpt: refine", round, 1, 1);
   }
   out.agreement = measure_agreement(split, out.sum.s, effort.threads());

@@ -25,7 +25,8 @@ Cuts cuts_from(const Split& split, const Agreement& agreement, const AcceptedRow
   const AcceptedRows one_hot = lowest_scores(
       agreement.one_hot_score, static_cast<Index>(cuts.slabs.size()) / std::max<Index>(1, k - 1));
   for (const Index row : one_hot.rows) {
-    if (agreement.one_hot_score[static_cast<std::size_t>(row)] > accepted.tolerance * accepted.tolerance) break;
+    if (agreement.one_hot_score[static_cast<std::size_t>(row)] > accepted.tolerance * accepted.tolerance)
+      break;
     const double* lambda = agreement.lambda.view().row(row);
     const Index c = std::max_element(lambda, lambda + k) - lambda;
     for (Index b = 0; b < k; ++b)

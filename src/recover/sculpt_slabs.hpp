@@ -3,8 +3,8 @@
 // If all heads give row a the weights lambda, then for tokens b and c
 //   <Theta_i, z> = log(lambda_b / lambda_c),   z = x_a (x_b - x_c)^T,   for every head i:
 // a slab that contains the affine hull of the Theta_i. c is the token of largest weight. The error of a
-// logarithm is 1 / lambda_b times that of lambda_b, and so slabs carry the weight lambda_b. A row that is nearly
-// one-hot at c gives half-spaces <Theta_i, z> <= log((1 - 0.95) / 0.95).
+// logarithm is 1 / lambda_b times that of lambda_b, and so slabs carry the weight lambda_b. A row that is
+// nearly one-hot at c gives half-spaces <Theta_i, z> <= log((1 - 0.95) / 0.95).
 #pragma once
 
 #include <vector>

@@ -4,16 +4,15 @@
 
 namespace headlens {
 
-Span find_span(Body& body, Index heads, Index max_heads, SpanForm form,
-               std::uint64_t seed, Effort& effort) {
+Span find_span(Body& body, Index heads, Index max_heads, SpanForm form, std::uint64_t seed, Effort& effort) {
   const Index most = std::min((heads > 0 ? heads : max_heads) - 1, body.unknowns() - 1);
   Span span;
   span.directions = form == SpanForm::membership
                         ? directions_by_membership(body, body.inner_point(), most, seed, effort)
-                        : body.long_directions(most, effort);
+                        : body.long_directions(most);
   const std::vector<double>& widths = span.directions.widths;
   const auto gap = [&](std::size_t after) {
-    const double ratio = widths[after - 1] / widths[after];
+    const double ratio = widths[after] > 0 ? widths[after - 1] / widths[after] : 0;
     return ratio * ratio;
   };
   std::size_t dimension = widths.empty() ? 0 : widths.size() - 1;
