@@ -111,8 +111,11 @@ void add_recover(CLI::App& app) {
       ->type_name("R")
       ->capture_default_str();
   command.add_option("--method", a->recover.method, "variable projection, or the paper's six phases")
-      ->transform(CLI::CheckedTransformer(std::map<std::string, RecoverMethod>{
-          {"varpro", RecoverMethod::varpro}, {"sculpt", RecoverMethod::sculpt}}))
+      ->transform(
+          CLI::CheckedTransformer(std::map<std::string, RecoverMethod>{{"varpro", RecoverMethod::varpro},
+                                                                       {"sculpt", RecoverMethod::sculpt}},
+                                  CLI::ignore_case)
+              .description(""))
       ->type_name("varpro|sculpt")
       ->default_str("varpro");
   add_sculpt_options(command, a->recover.sculpt);

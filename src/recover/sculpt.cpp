@@ -6,6 +6,7 @@
 #include <cmath>
 #include <utility>
 
+#include "headlens/error.hpp"
 #include "recover/sculpt_body.hpp"
 #include "recover/sculpt_net.hpp"
 #include "recover/sculpt_refine.hpp"
@@ -16,6 +17,8 @@ namespace headlens {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+constexpr Index kLargestDim = 178;  // d^2 eigenvalues at once; LAPACK counts them in 32 bits
 
 double norm(const std::vector<double>& a) {
   double sum = 0;
@@ -66,7 +69,7 @@ template <class Work>
 auto timed(double& seconds, Work&& work) {
   const auto start = Clock::now();
   auto result = work();
-  seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  seconds += std::chrono::duration<double>(Clock::now() - start).count();
   return result;
 }
 
@@ -86,12 +89,14 @@ double sculpt_bytes(const Split& split, const RecoverOptions& options) {
 Sculpture sculpt(const Split& split, const RecoverOptions& options, Effort& effort) {
   const int threads = effort.threads();
   const Index d = split.train_x.cols;
+  require(d <= kLargestDim, "sculpting: tokens of ", d, " coordinates, expected at most ", kLargestDim);
   Sculpture out;
   SculptReport& report = out.report;
   SculptReport::Seconds& seconds = report.seconds;
 
   const ProjectionSum crude = timed(seconds.sum, [&] { return sum_of_projections(split, threads); });
-  const Agreement agreement = measure_agreement(split, crude.s, threads);
+  const Agreement agreement =
+      timed(seconds.carve, [&] { return measure_agreement(split, crude.s, threads); });
   Carved rough =
       timed(seconds.carve, [&] { return carve(split, agreement, first_rows(split), options, effort); });
   const Refinement refined =

@@ -290,7 +290,8 @@ TEST(Sculpt, NetFindsAPlantedTuple) {
 }
 
 TEST(Sculpt, RecoversWithEveryFormAndReports) {
-  const Plant p = plant(draw_teacher({.heads = 2, .dim = 5, .scale = 2, .seed = 4}), 2, 4000, Inputs::gaussian);
+  const Plant p =
+      plant(draw_teacher({.heads = 2, .dim = 5, .scale = 2, .seed = 4}), 2, 4000, Inputs::gaussian);
   for (const SculptForm form : {SculptForm::least_squares, SculptForm::linear_program})
     for (const SpanForm span : {SpanForm::eigenvectors, SpanForm::membership}) {
       RecoverOptions options{.method = RecoverMethod::sculpt, .sculpt = {form, span}};
@@ -313,7 +314,8 @@ TEST(Sculpt, RecoversWithEveryFormAndReports) {
 }
 
 TEST(Sculpt, DoesNotDependOnThreads) {
-  const Plant p = plant(draw_teacher({.heads = 2, .dim = 5, .scale = 2, .seed = 4}), 2, 2000, Inputs::gaussian);
+  const Plant p =
+      plant(draw_teacher({.heads = 2, .dim = 5, .scale = 2, .seed = 4}), 2, 2000, Inputs::gaussian);
   const RecoverOptions options{.method = RecoverMethod::sculpt, .sculpt = {.span = SpanForm::membership}};
   const Recovery one = recover(p.examples, options, {.threads = 1}),
                  three = recover(p.examples, options, {.threads = 3});
