@@ -18,7 +18,7 @@ ALLOWED = {  # as in src/CMakeLists.txt
     "study": {"fit", "recover", "attention", "features", "data", "io", "linalg", "base"},
     "report": {"study", "io", "base"},
 }
-THIRD_PARTY = re.compile(r"^(fmt|CLI|nlohmann|zip|cblas|Random123|boost|toml\+\+|SQLiteCpp|sqlite3)\b")
+THIRD_PARTY = re.compile(r"^(fmt|CLI|nlohmann|zip|cblas|Clp_C_Interface|Random123|boost|toml\+\+|SQLiteCpp|sqlite3)\b")
 
 
 def includes(path):

@@ -5,11 +5,13 @@
 
 #include <algorithm>
 #include <charconv>
+#include <map>
 #include <memory>
 
 #include "command.hpp"
 #include "headlens/arrays.hpp"
 #include "headlens/error.hpp"
+#include "sculpt_report.hpp"
 
 namespace headlens::app {
 namespace {
@@ -17,7 +19,7 @@ namespace {
 struct Arguments {
   CommonOptions common;
   RecoverOptions recover;
-  std::string examples, output, certificate;
+  std::string examples, output, certificate, span_output;
   std::string heads = "auto", start = "random";
 };
 
@@ -62,6 +64,7 @@ Json certificate_json(const Certificate& c) {
           {"starts", c.starts},
           {"steps", c.steps},
           {"inner_steps", c.inner_steps},
+          {"sculpt", c.sculpt ? sculpt_json(*c.sculpt) : Json(nullptr)},
           {"phases", phases},
           {"seconds", c.seconds}};
 }
@@ -94,6 +97,7 @@ std::string certificate_text(const Certificate& c) {
     text += fmt::format("\n{:<4}  {:>11.3f}  {:>14.2f}  {:>7.3f}  {:>15.1e}  {:>11.1e}", i, head.scale,
                         head.effective_rank, head.w_norm, head.theta_bar, head.w_bar);
   }
+  if (c.sculpt) text += sculpt_text(*c.sculpt);
   return text;
 }
 
@@ -103,10 +107,13 @@ int run(Arguments& a) {
   a.recover.start = a.start == "spectral" ? RecoverStart::spectral : RecoverStart::random;
   a.recover.seed = a.common.seed;
   a.recover.validate();
+  require(a.span_output.empty() || a.recover.method == RecoverMethod::sculpt,
+          "span-out: given with --method varpro, expected --method sculpt");
   const Examples examples = load_examples(a.examples, execution);
   const Recovery recovery = recover(examples, a.recover, execution);
   const Json json = certificate_json(recovery.certificate);
   if (recovery.layer) save_layer(a.output, *recovery.layer);
+  if (!a.span_output.empty()) write_npz(a.span_output, {{"span", *recovery.sculpt_span}});
   if (!a.certificate.empty()) write_text(a.certificate, json.dump(2) + "\n");
   print(a.common, json, certificate_text(recovery.certificate));
   return recovery.layer ? kOk : kOutcome;
@@ -133,6 +140,18 @@ void add_recover(CLI::App& app) {
       ->type_name("random|spectral")
       ->check(CLI::IsMember({"random", "spectral"}))
       ->capture_default_str();
+  command.add_option("--method", a->recover.method, "variable projection, or the paper's six phases")
+      ->transform(
+          CLI::CheckedTransformer(std::map<std::string, RecoverMethod>{{"varpro", RecoverMethod::varpro},
+                                                                       {"sculpt", RecoverMethod::sculpt}},
+                                  CLI::ignore_case)
+              .description(""))
+      ->type_name("varpro|sculpt")
+      ->default_str("varpro");
+  add_sculpt_options(command, a->recover.sculpt);
+  command
+      .add_option("--span-out", a->span_output, "estimated span of Theta_i - Theta_j to write (.npz: span)")
+      ->type_name("FILE");
   command
       .add_option("--time-limit", a->recover.time_limit_seconds, "seconds after which to stop with a status")
       ->type_name("T");
@@ -144,7 +163,8 @@ void add_recover(CLI::App& app) {
       "with a layer, the others exit with status 3.\n\n"
       "Examples:\n"
       "  headlens recover examples.npz -o layer.npz --certificate certificate.json\n"
-      "  headlens recover examples.npz --heads 4 --time-limit 60 -o layer.npz");
+      "  headlens recover examples.npz --heads 4 --time-limit 60 -o layer.npz\n"
+      "  headlens recover examples.npz --method sculpt --heads 2 --sculpt-form lp -o layer.npz");
   set_action(command, [a] { return run(*a); });
 }
 

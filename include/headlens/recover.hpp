@@ -12,6 +12,7 @@
 
 #include "headlens/execution.hpp"
 #include "headlens/layer.hpp"
+#include "headlens/sculpt.hpp"
 
 namespace headlens {
 
@@ -21,7 +22,15 @@ enum class RecoverStart {
 };
 std::string name(RecoverStart start);
 
+enum class RecoverMethod {
+  varpro,  // variable projection from random starts
+  sculpt,  // the paper's six phases, then the same polish
+};
+std::string name(RecoverMethod method);
+
 struct RecoverOptions {
+  RecoverMethod method = RecoverMethod::varpro;
+  SculptOptions sculpt;
   std::optional<Index> heads;  // empty: found from the data
   Index max_heads = 16;        // when they are
   int starts = 6;              // for each number of heads
@@ -80,6 +89,7 @@ struct Certificate {
   std::vector<double> moment_values;   // and, with a spectral start, singular values that fall after it
   std::vector<HeadReport> per_head;
   int starts = 0, steps = 0, inner_steps = 0;
+  std::optional<SculptReport> sculpt;  // when that was the method
   std::vector<Phase> phases;
   std::uint64_t predicted_peak_bytes = 0;
   double seconds = 0;
@@ -88,6 +98,7 @@ struct Certificate {
 struct Recovery {
   std::optional<AttentionLayer> layer;  // empty unless recovered or approximate
   Certificate certificate;
+  std::optional<Array> sculpt_span;  // (m-1, d, d): estimated directions Theta_i - Theta_j, orthonormal
 };
 
 [[nodiscard]] Recovery recover(const Examples& examples, const RecoverOptions& options,

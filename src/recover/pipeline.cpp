@@ -11,12 +11,23 @@
 #include "recover/certify.hpp"
 #include "recover/head_count.hpp"
 #include "recover/reduce.hpp"
+#include "recover/sculpt.hpp"
 #include "recover/whiteness.hpp"
 
 namespace headlens {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+// The paper's phases in place of the search. Its answer is challenged like any other.
+Found search_by_sculpting(const Split& split, const RecoverOptions& options, Effort& effort,
+                          Recovery& recovery) {
+  MemoryBudget(effort.execution()).require(sculpt_bytes(split, options), "sculpting");
+  Sculpture sculpture = sculpt(split, options, effort);
+  recovery.certificate.sculpt = std::move(sculpture.report);
+  recovery.sculpt_span = std::move(sculpture.span);
+  return {std::move(sculpture.candidate), {}};
+}
 
 double predicted_bytes(const Split& split, Index heads) {
   const double rows = static_cast<double>(split.train_x.rows), e = static_cast<double>(split.train_y.cols);
@@ -71,6 +82,7 @@ std::string name(RecoveryStatus status) {
 }
 
 std::string name(RecoverStart start) { return start == RecoverStart::random ? "random" : "spectral"; }
+std::string name(RecoverMethod method) { return method == RecoverMethod::varpro ? "varpro" : "sculpt"; }
 
 void RecoverOptions::validate() const {
   require(!heads || *heads >= 1, "heads: ", heads.value_or(0), " given, expected auto, or 1 or more");
@@ -94,6 +106,7 @@ Recovery recover(const Examples& examples, const RecoverOptions& options, const 
   const Starts starts = timed(certificate, "starts", [&] { return make_starts(split, options, effort); });
   certificate.moment_values = starts.span.values;
   Found found = timed(certificate, "search", [&] {
+    if (options.method == RecoverMethod::sculpt) return search_by_sculpting(split, options, effort, recovery);
     return options.heads ? search(split, *options.heads, starts, effort)
                          : search_head_count(split, starts, effort, certificate);
   });

@@ -36,8 +36,18 @@ double inner_product(MatrixView<const double> a, MatrixView<const double> b) {
 double squared_norm(MatrixView<const double> a) { return inner_product(a, a); }
 
 VariableProjection::VariableProjection(MatrixView<const double> x, MatrixView<const double> y, Index tokens,
-                                       Index heads, int threads)
-    : x_(x), y_(y), map_(x, tokens, heads, threads), threads_(threads), y_squares_(squared_norm(y)) {}
+                                       Index heads, int threads, std::vector<double> row_weights)
+    : x_(x),
+      y_(y),
+      map_(x, tokens, heads, threads),
+      threads_(threads),
+      y_squares_(squared_norm(y)),
+      row_weights_(std::move(row_weights)) {}
+
+void VariableProjection::weigh_rows(MatrixView<double> a) const {
+  for (std::size_t i = 0; i < row_weights_.size(); ++i)
+    for (Index j = 0; j < a.cols; ++j) a(static_cast<Index>(i), j) *= row_weights_[i];
+}
 
 VariableProjection::Point VariableProjection::make_point() const {
   const Index features = heads() * dim();
@@ -54,6 +64,7 @@ VariableProjection::Point VariableProjection::make_point() const {
 void VariableProjection::evaluate(Matrix<double> theta, double ridge, Point& point) const {
   point.theta = std::move(theta);
   map_.evaluate(point.theta, point.p, point.phi);
+  weigh_rows(point.phi);
   const Index features = point.phi.cols();
   const MatrixView<const double> phi = std::as_const(point.phi).view();
   std::fill_n(point.factor.data(), features * features, 0.0);
@@ -86,6 +97,7 @@ void VariableProjection::evaluate(Matrix<double> theta, double ridge, Point& poi
 void VariableProjection::derivative(const Point& point, MatrixView<const double> dtheta,
                                     MatrixView<double> z) const {
   map_.derivative(point.p, point.values, dtheta, z);
+  weigh_rows(z);
 }
 
 void VariableProjection::project(const Point& point, MatrixView<double> z) const {
@@ -106,6 +118,7 @@ Matrix<double> VariableProjection::curvature(const Point& point, Index wanted) c
   Matrix<double> stacked(m * d, e), centred(k, d), values(k, e), weighted(k, e);
   Index used = 0;
   for (Index row = 0; row < rows(); row += step, ++used) {
+    if (!row_weights_.empty() && row_weights_[static_cast<std::size_t>(row)] == 0) continue;
     const Index example = row / k * k;
     const MatrixView<const double> x = x_.block(example, 0, k, d);
     for (Index i = 0; i < m; ++i) {

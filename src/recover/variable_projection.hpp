@@ -8,6 +8,8 @@
 // lambda = ridge * mean diagonal of Phi^T Phi, plus 1e-14 of it so that the factorisation exists.
 #pragma once
 
+#include <vector>
+
 #include "attention/attention_map.hpp"
 #include "linalg/matrix.hpp"
 
@@ -15,9 +17,10 @@ namespace headlens {
 
 class VariableProjection {
  public:
-  // x (n k, d), y (n k, e): views that outlive this.
+  // x (n k, d), y (n k, e): views that outlive this. row_weights, where given: 1 for the rows that count, 0
+  // for the others, whose y must be 0.
   VariableProjection(MatrixView<const double> x, MatrixView<const double> y, Index tokens, Index heads,
-                     int threads);
+                     int threads, std::vector<double> row_weights = {});
 
   // What one Theta gives. Reused from step to step, since its arrays are the bulk of the memory.
   struct Point {
@@ -53,10 +56,13 @@ class VariableProjection {
   int threads() const { return threads_; }
 
  private:
+  void weigh_rows(MatrixView<double> a) const;
+
   MatrixView<const double> x_, y_;
   AttentionMap map_;
   int threads_;
   double y_squares_ = 0;
+  std::vector<double> row_weights_;
 };
 
 double squared_norm(MatrixView<const double> a);

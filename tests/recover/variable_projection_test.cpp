@@ -83,6 +83,38 @@ TEST_F(VariableProjectionTest, AdjointIsTheTransposeOfTheDerivative) {
   EXPECT_NEAR(inner_product(z, jv), inner_product(jtz, v), 1e-10);
 }
 
+// Rows of weight 0 do not count: their labels of 0 are not fitted, and W and the gradient are those of the
+// others.
+TEST_F(VariableProjectionTest, RowsOfWeightZeroDoNotCount) {
+  std::vector<double> weights(static_cast<std::size_t>(kCount * kTokens), 1.0);
+  for (std::size_t i = 0; i < weights.size(); i += 3) {
+    weights[i] = 0;
+    for (Index c = 0; c < kOutputs; ++c) y(static_cast<Index>(i), c) = 0;
+  }
+  VariableProjection some(x.view(), y.view(), kTokens, kHeads, 1, weights);
+  problem.evaluate(random_matrix(kDim, kHeads * kDim, 3, 0.3), 0, point);  // phi of all rows
+  VariableProjection::Point weighted = some.make_point();
+  some.evaluate(random_matrix(kDim, kHeads * kDim, 3, 0.3), 0, weighted);
+  ASSERT_TRUE(weighted.finite);
+  for (Index j = 0; j < kHeads * kDim; ++j)  // normal equations over the rows that count
+    for (Index c = 0; c < kOutputs; ++c) {
+      double sum = 0;
+      for (Index i = 0; i < kCount * kTokens; ++i) {
+        double residual = y(i, c);
+        for (Index l = 0; l < kHeads * kDim; ++l) residual -= point.phi(i, l) * weighted.w(l, c);
+        sum += weights[static_cast<std::size_t>(i)] * point.phi(i, j) * residual;
+      }
+      EXPECT_NEAR(sum, 0, 1e-10);
+    }
+  const Matrix<double> v = random_matrix(kDim, kHeads * kDim, 5);
+  Matrix<double> jv(kCount * kTokens, kOutputs), jtz(kDim, kHeads * kDim);
+  some.derivative(weighted, v, jv);
+  some.adjoint(weighted, weighted.residual, jtz);
+  EXPECT_NEAR(inner_product(weighted.residual, jv), inner_product(jtz, v), 1e-10);
+  for (Index i = 0; i < kCount * kTokens; i += 3)
+    for (Index c = 0; c < kOutputs; ++c) EXPECT_EQ(jv(i, c), 0);
+}
+
 // All rows: B = sum over rows of K K^T, K the stacked C^i W_i, which is J with x_a replaced by unit vectors.
 // So for dTheta = u v^T, |J dTheta|^2 = sum_a (x_a . u)^2 |K_a^T v|^2, and summing u over the basis weighs
 // row a by |x_a|^2.

@@ -1,0 +1,77 @@
+#include "sculpt_report.hpp"
+
+#include <fmt/format.h>
+
+#include <map>
+
+namespace headlens::app {
+namespace {
+
+Json carving_json(const Carving& c) {
+  return {{"accepted_rows", c.accepted_rows}, {"tolerance", c.tolerance}, {"slabs", c.slabs},
+          {"half_spaces", c.half_spaces},     {"outliers", c.outliers},   {"body_width", c.body_width},
+          {"minimum_norm", c.minimum_norm}};
+}
+
+std::string carving_text(const Carving& c) {
+  return fmt::format(
+      "{} rows, tolerance {:.2e}, {} slabs, {} half-spaces ({} outliers), width {:.3g}, |proxy| {:.3g}",
+      c.accepted_rows, c.tolerance, c.slabs, c.half_spaces, c.outliers, c.body_width, c.minimum_norm);
+}
+
+}  // namespace
+
+void add_sculpt_options(CLI::App& command, SculptOptions& options) {
+  static const std::map<std::string, SculptForm> forms{{"least-squares", SculptForm::least_squares},
+                                                       {"lp", SculptForm::linear_program}};
+  static const std::map<std::string, SpanForm> spans{{"eigenvectors", SpanForm::eigenvectors},
+                                                     {"membership", SpanForm::membership}};
+  command.add_option("--sculpt-form", options.form, "the body of --method sculpt: ellipsoid or polytope")
+      ->transform(CLI::CheckedTransformer(forms, CLI::ignore_case).description(""))
+      ->type_name("least-squares|lp")
+      ->default_str("least-squares");
+  command
+      .add_option("--span-form", options.span, "how --method sculpt finds the long directions of the body")
+      ->transform(CLI::CheckedTransformer(spans, CLI::ignore_case).description(""))
+      ->type_name("eigenvectors|membership")
+      ->default_str("eigenvectors");
+}
+
+Json sculpt_json(const SculptReport& r) {
+  const SculptReport::Seconds& s = r.seconds;
+  return {{"carve", carving_json(r.rough)},
+          {"refinement", r.refinement},
+          {"sum_change", r.sum_change},
+          {"carve_again", carving_json(r.fine)},
+          {"widths", r.widths},
+          {"eigengap", r.eigengap},
+          {"span_dimension", r.span_dimension},
+          {"net_size", r.net_size},
+          {"net_error", r.net_error},
+          {"seconds",
+           {{"sum", s.sum},
+            {"carve", s.carve},
+            {"refine", s.refine},
+            {"carve_again", s.carve_again},
+            {"span", s.span},
+            {"net", s.net},
+            {"polish", s.polish}}}};
+}
+
+std::string sculpt_text(const SculptReport& r) {
+  const SculptReport::Seconds& s = r.seconds;
+  std::string text = "\nphase          seconds  found";
+  const auto line = [&](const char* phase, double seconds, const std::string& found) {
+    text += fmt::format("\n{:<12} {:>9.2f}  {}", phase, seconds, found);
+  };
+  line("1 sum", s.sum, "crude sum of projections");
+  line("2 carve", s.carve, carving_text(r.rough));
+  line("3 refine", s.refine, fmt::format("{}, sum changed by {:.2e}", r.refinement, r.sum_change));
+  line("4 carve", s.carve_again, carving_text(r.fine));
+  line("5 span", s.span, fmt::format("dimension {}, eigengap {:.3g}", r.span_dimension, r.eigengap));
+  line("6 net", s.net, fmt::format("{} tuples, held-out error {:.2e}", r.net_size, r.net_error));
+  line("  polish", s.polish, "");
+  return text;
+}
+
+}  // namespace headlens::app

@@ -1,0 +1,53 @@
+// The six phases of Chen and Li, "Provably learning a multi-head attention layer", made practical: options,
+// and what every phase found. See docs/recovery.md, "The paper's method: sculpting".
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "headlens/array.hpp"
+
+namespace headlens {
+
+enum class SculptForm {
+  least_squares,   // the body is an ellipsoid
+  linear_program,  // the body is a polytope, known by linear programs
+};
+enum class SpanForm {
+  eigenvectors,  // the long directions of the body from its own description
+  membership,    // from the answers to "is this point in the body?" alone
+};
+std::string name(SculptForm form);
+std::string name(SpanForm form);
+
+struct SculptOptions {
+  SculptForm form = SculptForm::least_squares;
+  SpanForm span = SpanForm::eigenvectors;
+};
+
+// One pass of sculpting.
+struct Carving {
+  Index accepted_rows = 0;  // where all heads seem to attend alike
+  double tolerance = 0;  // distance from agreement of the last accepted row, relative to its tokens' spread
+  Index slabs = 0, half_spaces = 0;
+  Index outliers = 0;       // cuts left out because they would empty the body (linear programs only)
+  double body_width = 0;    // length of the longest direction
+  double minimum_norm = 0;  // |proxy|_F
+};
+
+struct SculptReport {
+  Carving rough, fine;
+  std::string refinement;      // "one head" (soft attention) or "trimmed" (sharp)
+  double sum_change = 0;       // |S refined - S crude| / |S refined|
+  std::vector<double> widths;  // of the body along its long directions, longest first; one more than the span
+  double eigengap = 0;         // (width of the last direction in the span / width of the next)^2
+  Index span_dimension = 0;    // heads - 1
+  Index net_size = 0;          // tuples of heads that were tried
+  double net_error = 1;        // held-out relative error of the best tuple, before the polish
+
+  struct Seconds {
+    double sum = 0, carve = 0, refine = 0, carve_again = 0, span = 0, net = 0, polish = 0;
+  } seconds;
+};
+
+}  // namespace headlens

@@ -1,0 +1,131 @@
+// sum of projections -> body -> refined sum -> finer body -> span -> net -> polish
+#include "recover/sculpt.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <utility>
+
+#include "headlens/error.hpp"
+#include "recover/sculpt_body.hpp"
+#include "recover/sculpt_net.hpp"
+#include "recover/sculpt_refine.hpp"
+#include "recover/sculpt_span.hpp"
+#include "recover/sculpt_sum.hpp"
+
+namespace headlens {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr Index kLargestDim = 178;  // d^2 eigenvalues at once; LAPACK counts them in 32 bits
+
+double norm(const std::vector<double>& a) {
+  double sum = 0;
+  for (const double x : a) sum += x * x;
+  return std::sqrt(sum);
+}
+
+double relative_change(const Matrix<double>& before, const Matrix<double>& after) {
+  double change = 0;
+  for (Index i = 0; i < after.rows() * after.cols(); ++i)
+    change += (after.data()[i] - before.data()[i]) * (after.data()[i] - before.data()[i]);
+  return std::sqrt(change / std::max(squared_norm(after), 1e-300));
+}
+
+struct Carved {
+  std::unique_ptr<Body> body;
+  std::vector<double> proxy;
+  Carving carving;
+};
+
+// Phases 2 and 4: rows where all heads attend alike, the cuts they give, the body, its point nearest to 0.
+Carved carve(const Split& split, const Agreement& agreement, Index rows, const RecoverOptions& options,
+             Effort& effort) {
+  effort.report("sculpt: carve", 0, 1, 1);
+  const AcceptedRows accepted = lowest_scores(agreement.score, rows);
+  const Cuts cuts = cuts_from(split, agreement, accepted);
+  Carved out;
+  const bool polytope = options.sculpt.form == SculptForm::linear_program;
+  out.body = polytope ? carve_polytope(cuts, options.seed, effort) : carve_ellipsoid(cuts, effort.threads());
+  out.proxy = out.body->minimum_norm_point();
+  out.carving = {.accepted_rows = static_cast<Index>(accepted.rows.size()),
+                 .tolerance = accepted.tolerance,
+                 .slabs = static_cast<Index>(cuts.slabs.size()),
+                 .half_spaces = polytope ? static_cast<Index>(cuts.half_spaces.size()) : 0,
+                 .outliers = out.body->outliers(),
+                 .body_width = out.body->width(),
+                 .minimum_norm = norm(out.proxy)};
+  return out;
+}
+
+Array as_array(const LongDirections& directions, Index count, Index d) {
+  Array out(DType::f64, {count, d, d});
+  std::copy_n(directions.vectors.data(), count * d * d, out.data<double>());
+  return out;
+}
+
+template <class Work>
+auto timed(double& seconds, Work&& work) {
+  const auto start = Clock::now();
+  auto result = work();
+  seconds += std::chrono::duration<double>(Clock::now() - start).count();
+  return result;
+}
+
+}  // namespace
+
+std::string name(SculptForm form) { return form == SculptForm::least_squares ? "least-squares" : "lp"; }
+std::string name(SpanForm form) { return form == SpanForm::eigenvectors ? "eigenvectors" : "membership"; }
+
+double sculpt_bytes(const Split& split, const RecoverOptions& options) {
+  const double rows = static_cast<double>(split.train_x.rows), d = static_cast<double>(split.train_x.cols);
+  const double unknowns = d * d, k = static_cast<double>(split.tokens);
+  const double slabs = options.sculpt.form == SculptForm::linear_program ? 64 * unknowns : 4096;
+  // Inputs of phase 1, two agreements, the quadratic form with its eigenvectors and LAPACK's work, the cuts.
+  return 8 * (rows * (4 * d + 2 * k + 8) + 6 * unknowns * unknowns + slabs * unknowns);
+}
+
+Sculpture sculpt(const Split& split, const RecoverOptions& options, Effort& effort) {
+  const int threads = effort.threads();
+  const Index d = split.train_x.cols;
+  require(d <= kLargestDim, "sculpting: tokens of ", d, " coordinates, expected at most ", kLargestDim);
+  Sculpture out;
+  SculptReport& report = out.report;
+  SculptReport::Seconds& seconds = report.seconds;
+
+  const ProjectionSum crude = timed(seconds.sum, [&] { return sum_of_projections(split, threads); });
+  const Agreement agreement =
+      timed(seconds.carve, [&] { return measure_agreement(split, crude.s, threads); });
+  Carved rough =
+      timed(seconds.carve, [&] { return carve(split, agreement, first_rows(split), options, effort); });
+  const Refinement refined =
+      timed(seconds.refine, [&] { return refine_sum(split, agreement, rough.proxy, effort); });
+  Carved fine = timed(seconds.carve_again,
+                      [&] { return carve(split, refined.agreement, final_rows(split), options, effort); });
+  const Span span = timed(seconds.span, [&] {
+    return find_span(*fine.body, options.heads.value_or(0), options.max_heads, options.sculpt.span,
+                     options.seed, effort);
+  });
+  NetResult net =
+      timed(seconds.net, [&] { return search_net(split, fine.proxy, span, options.seed, effort); });
+
+  report.rough = rough.carving;
+  report.fine = fine.carving;
+  report.refinement = refined.kind;
+  report.sum_change = relative_change(crude.s, refined.sum.s);
+  report.widths = span.directions.widths;
+  report.eigengap = span.eigengap;
+  report.span_dimension = span.heads - 1;
+  report.net_size = net.size;
+  report.net_error = net.held_out_error;
+  out.span = as_array(span.directions, span.heads - 1, d);
+
+  ++effort.starts;
+  out.candidate = timed(seconds.polish, [&] {
+    return solve_from(split, std::move(net.theta), {.ridge = 1e-6}, "sculpt: polish", effort);
+  });
+  return out;
+}
+
+}  // namespace headlens
