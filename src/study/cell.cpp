@@ -23,7 +23,7 @@ CellResult run_fit(const FitInputs& in, const Execution& execution) {
            {"nmse", test.nmse.value_or(kNotANumber)},
            {"mse", test.mse},
            {"train-loss", report.train_loss},
-           {"ridge", report.ridge},
+           {"chosen-ridge", report.ridge},
            {"residual", report.residual},
            {"iterations", std::int64_t{report.iterations}},
            {"method", report.method},

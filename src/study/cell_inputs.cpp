@@ -28,6 +28,13 @@ void read_keys(const StudyValue& value, TaskOptions& task) {
                       : parse_key_count(range, std::string_view(range).substr(colon + 1));
 }
 
+Index read_heads(const StudyValue& value) {
+  if (const auto* count = std::get_if<std::int64_t>(&value)) return *count;
+  require(std::get<std::string>(value) == "inf", "heads: '", io::printable_name(text(value)),
+          "' given, expected a whole number or inf");
+  return kInfiniteHeads;
+}
+
 std::uint64_t derived(std::uint64_t seed, std::string_view purpose) { return Stream(seed, purpose).bits(); }
 
 }  // namespace
@@ -73,8 +80,8 @@ FitInputs fit_inputs(const StudyValues& inputs, std::uint64_t seed) {
 
   FeatureOptions& features = out.fit.features;
   features.kind = in.choice("model", {ModelKind::rfa, ModelKind::brfa, ModelKind::mlp});
-  features.heads = in.whole("heads");
-  features.score = in.choice("score", {Score::relu, Score::softmax, Score::exp});
+  features.heads = read_heads(in.value("heads"));
+  features.score = in.choice("score", {Score::relu, Score::step, Score::softmax, Score::exp});
   features.positions = in.choice("positions", {Positions::none, Positions::sinusoidal});
   if (in.has("bias-scale")) features.bias_scale = in.real_or_auto("bias-scale");
   features.weight_scale = in.real_or_auto("weight-scale");
@@ -104,9 +111,13 @@ RecoverInputs recover_inputs(const StudyValues& inputs, std::uint64_t seed) {
   out.examples.seed = derived(seed, "study-examples");
   if (in.flag("heads-known")) out.recover.heads = in.whole("heads");
   if (in.has("max-heads")) out.recover.max_heads = in.whole("max-heads");
-  require(in.whole("starts") >= 1 && in.whole("starts") <= 1000000, "starts: ", in.whole("starts"),
-          " given, expected 1 or more");
-  out.recover.starts = static_cast<int>(in.whole("starts"));
+  out.recover.method = in.choice("method", {RecoverMethod::varpro, RecoverMethod::sculpt});
+  if (in.has("start")) out.recover.start = in.choice("start", {RecoverStart::random, RecoverStart::spectral});
+  if (in.has("starts")) {
+    require(in.whole("starts") >= 1 && in.whole("starts") <= 1000000, "starts: ", in.whole("starts"),
+            " given, expected 1 or more");
+    out.recover.starts = static_cast<int>(in.whole("starts"));
+  }
   out.recover.seed = derived(seed, "study-starts");
   return out;
 }

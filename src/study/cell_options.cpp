@@ -27,7 +27,7 @@ const std::vector<CellOption>& fit_options() {
       {"samples", Kind::whole, std::int64_t{1024}},
       {"test-samples", Kind::whole, std::int64_t{4096}},
       {"model", Kind::word, word("rfa")},
-      {"heads", Kind::whole, std::int64_t{1000}},
+      {"heads", Kind::whole_or_word, std::int64_t{1000}},  // M, or "inf"
       {"score", Kind::word, word("relu")},
       {"positions", Kind::word, word("none")},
       {"bias-scale", Kind::real_or_word, word("auto")},
@@ -49,7 +49,8 @@ const std::vector<CellOption>& recover_options() {
       {"inputs", Kind::word, word("signs")},     {"noise", Kind::real, 0.0},
       {"count", Kind::whole, std::int64_t{100}}, {"examples-per-unknown", Kind::real, 0.0},
       {"heads-known", Kind::flag, true},         {"max-heads", Kind::whole, std::int64_t{16}},
-      {"starts", Kind::whole, std::int64_t{6}}};
+      {"starts", Kind::whole, std::int64_t{6}},  {"method", Kind::word, word("varpro")},
+      {"start", Kind::word, word("random")}};
   return options;
 }
 
@@ -63,6 +64,8 @@ const char* kind_name(Kind kind) {
 std::string why_not(std::string_view option, StudyCommand command, const NamedInputs& in) {
   if (command == StudyCommand::recover) {
     if (option == "max-heads" && in.flag("heads-known")) return "the number of heads is known";
+    if ((option == "start" || option == "starts") && in.word("method") == "sculpt")
+      return "the method is sculpt";
     return "";
   }
   const Task task = task_of(in);
@@ -117,7 +120,7 @@ const CellOption* find_option(StudyCommand command, std::string_view name) {
 }
 
 const std::vector<std::string>& quantities_of(StudyCommand command) {
-  static const std::vector<std::string> fit{"outcome",  "nmse",       "mse",    "train-loss", "ridge",
+  static const std::vector<std::string> fit{"outcome",  "nmse",       "mse",    "train-loss", "chosen-ridge",
                                             "residual", "iterations", "method", "fit-seconds"};
   static const std::vector<std::string> recover{
       "outcome",     "success", "worst-error", "held-out-error", "train-error",

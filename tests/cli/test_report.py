@@ -18,7 +18,7 @@ title = "Attention & <the> plain network"
 question = "Who learns a power mean?"
 command = "fit"
 seeds = [1, 2, 3]
-record = ["nmse", "ridge"]
+record = ["nmse", "chosen-ridge"]
 [fixed]
 task = "power-mean"
 degree = 1

@@ -38,8 +38,16 @@ TEST(Cell, IsFitAndEvaluate) {
   const CellResult result = run_cell(StudyCommand::fit, fit_cell("rfa", 40), 3, one_thread());
   EXPECT_EQ(number(result, "mse"), test.mse);
   EXPECT_EQ(number(result, "nmse"), test.nmse.value());
-  EXPECT_EQ(number(result, "ridge"), fitted.report.ridge);
+  EXPECT_EQ(number(result, "chosen-ridge"), fitted.report.ridge);
   EXPECT_EQ(result.peak_bytes, fitted.report.predicted_peak_bytes);
+}
+
+TEST(Cell, TakesInfinitelyManyHeads) {
+  StudyValues inputs = fit_cell("rfa", 40);
+  for (auto& [option, value] : inputs)
+    if (option == "heads") value = std::string("inf");
+  EXPECT_TRUE(fit_inputs(inputs, 3).fit.features.infinite());
+  EXPECT_LT(number(run_cell(StudyCommand::fit, inputs, 3, one_thread()), "nmse"), 1);
 }
 
 TEST(Cell, ModelsSeeTheSameSetsAndFewerSamplesAreTheFirst) {

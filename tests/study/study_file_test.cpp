@@ -141,6 +141,7 @@ INSTANTIATE_TEST_SUITE_P(
         Fault{"{model = \"rfa\", heads = 5}", "{dim = 4}", ":12:", "already given in line 6"},
         Fault{"{model = \"rfa\", heads = 5}", "{samples = 4}", ":12:", "already given in line 10"},
         Fault{"{model = \"rfa\", heads = 5}", "3", ":12:", "expected a table"},
+        Fault{"heads = 5", "heads = \"many\"", ":12:", "'many' given, expected a whole number or inf"},
         Fault{"[variants.model]\nA = {model = \"rfa\", heads = 5}", "[variants.samples]\nA = {heads = 5}",
               ":11:", "variants.samples: is an axis already"},
         Fault{"A = {model = \"rfa\", heads = 5}", "", ":11:", "variants.model: is empty"}));
@@ -155,6 +156,8 @@ TEST(StudyFile, OptionsOfTheOtherCommandAreRefused) {
   expect_refused(recover_text + "[fixed]\nmax-heads = 4\n", {":7: fixed.max-heads: does not apply"});
   expect_refused(recover_text + "[fixed]\ncount = 4\nexamples-per-unknown = 2\n", {":7: fixed.count: given"});
   expect_refused(recover_text + "[fixed]\nexamples-per-unknown = 0\n", {":7: fixed.examples-per-unknown"});
+  expect_refused(recover_text + "[fixed]\nmethod = \"sculpt\"\nstarts = 3\n",
+                 {":8: fixed.starts: does not apply: the method is sculpt"});
   expect_refused(recover_text + "[fixed]\nrank = 9\n", {":7: fixed.rank: 9 given, expected at most dim = 8"});
 }
 
