@@ -3,7 +3,7 @@
     python examples/sculpt_fading.py [--seeds 10] [--lp-seeds 3] [--json FILE]
 
 Layers and examples come from `headlens generate`, spans from `headlens recover --method sculpt --span-out`; the truth
-is compared here, from outside. Prints a markdown table. About a quarter of an hour on one core.
+is compared here, from outside. Prints a markdown table. It took 50 minutes on a busy machine.
 """
 
 import argparse
