@@ -1,0 +1,15 @@
+// B(f) = sum over the parts of a target of E[f_ab^2] / lambda_ab: the squared norm of f in the space of the
+// kernel.
+#pragma once
+
+#include <vector>
+
+#include "theory/spectrum.hpp"
+#include "theory/target.hpp"
+
+namespace headlens {
+
+// Infinite if it exceeds the range of a double.
+double complexity(const std::vector<TargetPart>& parts, const Spectrum& spectrum);
+
+}  // namespace headlens
