@@ -139,7 +139,8 @@ void add_theory(CLI::App& app) {
                    "(1/N) sum_i c_0(<x_0, S x_i>) <beta, x_i>, c_0(s) = E relu(s + g); S changes nothing"),
           "native --dim 8 --keys 4");
   example(add_task(command, Task::query_power, "<beta, x_0>^p"), "query-power --degree 2 --model mlp");
-  add_task(command, Task::mixture, "(1 - g) correlation + g correlation with the shift: refused, with the reason");
+  add_task(command, Task::mixture,
+           "(1 - g) correlation + g correlation with the shift: refused, with the reason");
 }
 
 }  // namespace headlens::app

@@ -61,7 +61,7 @@ double LearningCurve::variance() const {
 
 double LearningCurve::error(Index samples, double ridge) const {
   const double n = static_cast<double>(samples), kappa = find_kappa(levels_, samples, n * ridge);
-  double missed = noise_square_, squares = 1;
+  double missed = noise_square_, squares = 0;
   for (const LearnedPart& part : parts_) {
     const double left = 1 - learned(part.eigenvalue, kappa);
     missed += part.square * left * left;
@@ -70,7 +70,7 @@ double LearningCurve::error(Index samples, double ridge) const {
     const double share = learned(eigenvalue, kappa);
     squares += multiplicity * share * share;
   }
-  return missed / (1 - squares / n);
+  return (1 + 1 / n) * missed / (1 - squares / (n - 1));
 }
 
 Prediction LearningCurve::best(Index samples) const {

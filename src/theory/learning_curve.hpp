@@ -3,10 +3,14 @@
 //
 //   n - 1 = sum_i L_i + delta / kappa,    L_i = lambda_i / (lambda_i + kappa),
 //
-// the mean squared error on fresh sets is  (sum_i f_i^2 (1 - L_i)^2 + sigma^2) / (1 - (1 + sum_i L_i^2) / n),
-// f_i the coefficients of the target and sigma the noise: Jacot et al. 2020, Canatar et al. 2021, Simon et
-// al. 2021. It holds in the limit of large n for features that look Gaussian. The intercept is a constant
-// function without penalty, L = 1. Eigenvalues far below kappa act as their sum added to delta.
+// the mean squared error on fresh sets is
+//
+//   (1 + 1/n) (sum_i f_i^2 (1 - L_i)^2 + sigma^2) / (1 - sum_i L_i^2 / (n - 1)),
+//
+// f_i the coefficients of the target, sigma the noise: Jacot et al. 2020, Canatar et al. 2021, Simon et al.
+// 2021, with n - 1 for n because the intercept takes the mean out; the mean of Gaussian features is
+// independent of what is left and costs the first factor. It holds in the limit of large n, for features that
+// look Gaussian. Eigenvalues far below kappa act as their sum added to delta.
 #pragma once
 
 #include "theory/spectrum.hpp"

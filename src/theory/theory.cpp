@@ -11,7 +11,8 @@ namespace headlens {
 
 void TheoryOptions::validate() const {
   task.validate();
-  require(task.dim >= 2, "dim: ", task.dim, " given, expected 2 or more: on the line a unit token is a sign");
+  require(task.dim >= 2 && task.dim <= 1000000, "dim: ", task.dim,
+          " given, expected 2 to 1000000 (on the line a unit token is but a sign)");
   require(task.min_keys == task.max_keys, "keys: ", task.min_keys, ":", task.max_keys,
           " given, but theory takes sets of one size");
   require(task.task != Task::mixture,
