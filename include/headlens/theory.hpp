@@ -2,9 +2,8 @@
 //
 //   complexity   B(f) = |f|^2 in the space of functions whose kernel is K of kernel.hpp
 //   bound        sqrt(B / n), the scale of the risk bound for training over a norm ball
-//   prediction   the error on fresh sets, over the variance of y, of ridge regression with the best penalty
-//   of
-//                the grid that `fit` searches
+//   prediction   the error on fresh sets, over the variance of y, of ridge regression with an intercept and
+//                the best penalty of the grid that `fit` searches
 //
 // Both kernels are diagonal in products of spherical harmonics of the tokens, which are uniform on the unit
 // sphere, so all three are sums over degrees. docs/theory.md has the mathematics.

@@ -6,6 +6,7 @@
 
 #include "headlens/error.hpp"
 #include "linalg/eigen.hpp"
+#include "linalg/multiply.hpp"
 #include "theory/harmonics.hpp"
 
 namespace headlens {
@@ -138,11 +139,9 @@ Levels AttentionSpectrum::levels(Index degree) const {
       of_key *= std::max(0.0, t + 1 - k) / (t + dim_ + k);
     }
   }
-  const auto eigenvalue = [&](Index a, Index b) {
-    double sum = 0;
-    for (Index i = 0; i < count; ++i) sum += query(a, i) * key(b, i);
-    return b > 0 ? sum / keys_ : sum;
-  };
+  Matrix<double> pair(size, size);
+  multiply(Trans::no, Trans::yes, 1.0, query, key, 0.0, pair, 1);
+  const auto eigenvalue = [&](Index a, Index b) { return b > 0 ? pair(a, b) / keys_ : pair(a, b); };
   Levels out;
   std::vector<double> harmonics;
   for (Index a = 0; a <= degree; ++a)

@@ -1,8 +1,11 @@
-// The spectrum of attention with zero-mean heads, K(x, x') = 1/N^2 sum_ij (1 + b_ij) kappa((1 + a)(1 +
-// b_ij)/4) with a = <x_0, x'_0>, b_ij = <x_i, x'_j> and kappa(rho) = sum_t a_t rho^t. On pairs of tokens
+// The spectrum of attention with zero-mean heads, with a = <x_0, x'_0>, b_ij = <x_i, x'_j>:
+//
+//   K(x, x') = 1/N^2 sum_ij (1 + b_ij) kappa((1 + a)(1 + b_ij) / 4),    kappa(rho) = sum_t a_t rho^t
+//
+// On pairs of tokens, for harmonics of degrees a and b, c = (d - 1) / 2,
 //
 //   lambda_ab = sum_t a_t 4^(-t) m(t, a) m(t + 1, b),    m(t, a) = E[(1 + T)^t P_a(T)]
-//   m(t, a)   = 2^t (c)_t / (2c)_t prod_{k < a} (t - k) / (t + d - 1 + k),    c = (d - 1) / 2,
+//   m(t, a)   = 2^t (c)_t / (2c)_t prod_{k < a} (t - k) / (t + d - 1 + k)
 //
 // (Rodrigues' formula and a Beta integral), and on sets lambda_ab / N for b > 0, lambda_a0 for b = 0. Every
 // term is positive, so nothing cancels. Terms fall as t^(-3/2 - d) only, once t exceeds the square of the

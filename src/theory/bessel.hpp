@@ -1,5 +1,4 @@
-// Bessel functions as the mean of a plane wave over the sphere, in logarithms, for any d >= 2, degree and y >
-// 0:
+// Bessel functions as the mean of a plane wave over the sphere, in logarithms, for d >= 2 and y > 0:
 //
 //   E[exp(y T) P_a(T)] = Gamma(nu + 1) (2 / y)^nu I_{a + nu}(y),    nu = d/2 - 1,
 //

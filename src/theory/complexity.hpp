@@ -1,5 +1,4 @@
-// B(f) = sum over the parts of a target of E[f_ab^2] / lambda_ab: the squared norm of f in the space of the
-// kernel.
+// B(f), the squared norm of f in the space of the kernel: the sum over parts of E[f_ab^2] / lambda_ab.
 #pragma once
 
 #include <vector>

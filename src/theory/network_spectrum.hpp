@@ -4,10 +4,9 @@
 //   kappa(rho) = 1/(2 pi) + rho/4 + (1/pi^2) int_0^inf K_0(z) (cosh(rho z) - 1) / z^2 dz
 //
 // (its second derivative is 1 / (2 pi sqrt(1 - rho^2))) the eigenvalue of a product of harmonics of degrees
-// a_0 .. a_N, s their sum and y = z / (2 (N + 1)), is
+// a_0 .. a_N, with y = z / (2 (N + 1)) and g = cosh where their sum is even, else sinh, is
 //
-//   (1/pi^2) int_0^inf K_0(z) z^-2 g(z) prod_i E[exp(y T) P_{a_i}(T)] dz,    g = cosh(z/2) for even s, else
-//   sinh,
+//   (1/pi^2) int_0^inf K_0(z) z^-2 g(z/2) prod_i E[exp(y T) P_{a_i}(T)] dz
 //
 // plus the terms of degrees 0 and 1 in rho. The integrand is positive, and analytic in log z, where the
 // trapezoidal rule converges geometrically.

@@ -16,6 +16,7 @@ COMMANDS = [
     "generate",
     "fit",
     "kernel",
+    "theory",
     "predict",
     "evaluate",
     "recover",
@@ -26,7 +27,12 @@ COMMANDS = [
     "man",
 ]
 LAYERS = ["attention-layer", "examples"]
-ALL = ["", *COMMANDS, *(f"generate {task}" for task in [*TASKS, *LAYERS])]
+ALL = [
+    "",
+    *COMMANDS,
+    *(f"generate {task}" for task in [*TASKS, *LAYERS]),
+    *(f"theory {task}" for task in TASKS[:-1]),
+]
 
 
 @pytest.mark.parametrize("line", ALL)
@@ -56,7 +62,7 @@ def test_examples_of_the_help_run(tmp_path, make_sets):
             if (
                 words[:1] == ["headlens"]
                 and len(words) > 2
-                and words[1] in ("generate", "fit", "kernel", "predict", "evaluate", "info")
+                and words[1] in ("generate", "fit", "kernel", "theory", "predict", "evaluate", "info")
             ):
                 run(" ".join(words[1:]).replace("1000", "10").replace("500", "10"), cwd=tmp_path)
                 count += 1
@@ -110,6 +116,8 @@ def test_completion_scripts_parse(tmp_path):
     [
         ("headlens ", set(COMMANDS)),
         ("headlens generate ", {*TASKS, *LAYERS}),
+        ("headlens theory ", set(TASKS)),
+        ("headlens theory native --model ", {"rfa", "mlp"}),
         ("headlens fit --sc", {"--score"}),
         ("headlens fit --score ", {"relu", "softmax", "exp", "step"}),
         ("headlens generate native --matrix s", {"shift"}),

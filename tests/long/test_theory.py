@@ -13,7 +13,12 @@ import numpy as np
 import pytest
 
 BINARY = Path(os.environ.get("HEADLENS", Path(__file__).resolve().parents[2] / "build" / "headlens"))
-TARGETS = ["power-mean --degree 1", "power-mean --degree 2", "power-mean --degree 4", "query-power --degree 2"]
+TARGETS = [
+    "power-mean --degree 1",
+    "power-mean --degree 2",
+    "power-mean --degree 4",
+    "query-power --degree 2",
+]
 SAMPLES = [128, 256, 512, 1024, 2048, 4096]
 SEEDS = range(10)
 
