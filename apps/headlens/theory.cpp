@@ -92,7 +92,7 @@ CLI::App& add_task(CLI::App& parent, Task task, const std::string& what) {
   a->theory.task.task = task;
   CLI::App& command = *parent.add_subcommand(name(task), what);
   add_target_options(command, a->theory.task);
-  command.add_option("--dim", a->theory.task.dim, "coordinates of a token, 2 or more")
+  command.add_option("--dim", a->theory.task.dim, "coordinates of a token, 2 to 1000000")
       ->type_name("d")
       ->capture_default_str();
   command.add_option("--keys", a->keys, "keys of a set")->type_name("N")->capture_default_str();
@@ -107,6 +107,7 @@ CLI::App& add_task(CLI::App& parent, Task task, const std::string& what) {
                   "numbers of training sets: A:B doubles from A to B; or a list A,B,C")
       ->type_name("n")
       ->capture_default_str();
+  add_seed(command, a->common, "accepted everywhere; theory draws nothing");
   add_common_options(command, a->common);
   set_action(command, [a] { return run(*a); });
   return command;

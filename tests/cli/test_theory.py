@@ -17,6 +17,20 @@ def test_known_complexities():
         assert complexity(f"correlation --degree {degree}") == pytest.approx(known, rel=0.03)
 
 
+def test_growth_exponents():
+    """B grows as d^p on correlations; without attention it is N^(p - 1) times larger on power means."""
+
+    def complexity(target, dim, keys, model="rfa"):
+        return run_json(f"theory {target} --dim {dim} --keys {keys} --model {model} --samples 64")["complexity"]
+
+    for p in (1, 2, 3, 4):
+        correlation, power_mean = f"correlation --degree {p}", f"power-mean --degree {p}"
+        growth = complexity(correlation, 1024, 16) / complexity(correlation, 512, 16)
+        assert np.log2(growth) == pytest.approx(p, abs=0.02)
+        few, many = (complexity(power_mean, 16, keys, "mlp") for keys in (256, 512))
+        assert np.log2(many / few) == pytest.approx(p - 1, abs=0.02)
+
+
 def test_json_and_table():
     found = run_json("theory power-mean --degree 2 --samples 64:1000")
     assert found["samples"] == [64, 128, 256, 512]
