@@ -74,6 +74,15 @@ put(
     "rfa",
     safetensors({"__metadata__": options, **heads, "values": tensor("F32", [1, 2, 1], 20, 28)}, bytes(28)),
 )
+kernel = {**options, "heads": "inf"}
+support = {
+    "intercept": tensor("F64", [1], 0, 8),
+    "offsets": tensor("I64", [3], 8, 32),
+    "values": tensor("F64", [2, 1], 32, 48),
+}
+support |= {"query": tensor("F32", [2, 1], 48, 56), "keys": tensor("F32", [3, 1], 56, 68)}
+body = bytes(8) + struct.pack("<3q", 0, 1, 3) + bytes(36)
+put("fuzz_model", "infinite-heads", safetensors({"__metadata__": kernel, **support}, body))
 mlp = {**options, "model": "mlp", "keys": "1", "loss": "logistic", "classes": "-1,3"}
 neurons = {"intercept": tensor("F32", [1], 0, 4), "neurons": tensor("F32", [1, 4], 4, 20)}
 put(

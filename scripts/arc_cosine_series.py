@@ -6,7 +6,7 @@ kappa(rho) = E[relu(g) relu(g')] has two power series with positive coefficients
   kappa = rho/4 + |rho|/4 + z^(3/2) sum_j b_j z^j,           b_j = 8 C(2j,j) 4^-j / (2 pi (2j+1)(2j+3)),  z = (1-|rho|)/2
 
 the first used for |rho| <= 1/2, the second beyond: rho^2 and z are then at most 1/4. On [0, 1/4] each sum is
-expanded in Chebyshev polynomials, cut where what is left out adds less than 2^-56 to 2 pi kappa, and written as a
+expanded in Chebyshev polynomials, cut where what is left out adds less than 2^-50 to 2 pi kappa, and written as a
 polynomial again. Everything is exact rational arithmetic but for the factor 1/(2 pi).
 """
 
@@ -54,10 +54,10 @@ def polynomial(coefficients):
     return total
 
 
-for name, series, factor in (("kSmall", first, END), ("kLarge", second, END ** F(3, 2))):
+for name, series, factor in (("kKappaSmall", first, END), ("kKappaLarge", second, END ** F(3, 2))):
     expansion = chebyshev(series)
     rest = [sum(abs(c) for c in expansion[k:]) * F(float(factor)) for k in range(TERMS)]
-    degree = next(k for k in range(TERMS) if rest[k] < F(1, 2**56)) - 1
+    degree = next(k for k in range(TERMS) if rest[k] < F(1, 2**50)) - 1
     print(f"{name}: degree {degree}, truncation below {float(rest[degree + 1] / TWO_PI):.1e}")
     for value in polynomial(expansion[: degree + 1]):
         print(f"    {float(value / TWO_PI).hex()},")

@@ -162,7 +162,8 @@ inline Vector<T> attend(const T* projected, const T* keys, Index count, Index di
     multiply<T>(count, projected + dim * kLanes + lane, projected + lane, dim, keys, dim, 1,
                 [&](Index k, int v, Vector<T> c) {
                   if (score == Score::relu) c = c < zero ? zero : c;  // lets NaN through
-                  if (score == Score::step) c = c > zero ? zero + T(1) : (c <= zero ? zero : c);  // so does this
+                  if (score == Score::step)
+                    c = c > zero ? zero + T(1) : (c <= zero ? zero : c);  // so does this
                   store(scores + k * kLanes + lane + v * kWidth<T>, c);
                 });
   alignas(64) T scale[kLanes];

@@ -48,8 +48,8 @@ bool store(MatrixView<const double> tile, MatrixView<T> out) {
 // A tile with what the formulas need of every key.
 struct ClosedFormKernel::Side {
   TokenTile tokens;
-  std::vector<double>
-      argument;  // of every key: h; the logarithm of exp's mean; the score, where it is constant
+  // Of every key: h; for exp, the logarithm of the mean of its exp; the score itself, where it is constant.
+  std::vector<double> argument;
   std::vector<double> deviation;  // of every key's score
   std::vector<double> weight;     // of every key
   std::vector<double> factor;     // of every set
@@ -112,8 +112,8 @@ std::string ClosedFormKernel::method() const {
 void ClosedFormKernel::prepare(TokenTile tokens, Side& side) const {
   const double bias = *options_.bias_scale, scale = *options_.weight_scale;
   const bool standardised = form_ != Form::exponential && form_ != Form::constant_scores;
-  const bool scaled =
-      standardised && form_ != Form::step;  // the moment of relu is in units of the deviations
+  // The moment of relu is in units of the deviations.
+  const bool scaled = standardised && form_ != Form::step;
   const auto argument = [&](double mean, double deviation) {
     if (standardised) return mean / deviation;
     if (form_ == Form::exponential) return mean + 0.5 * deviation * deviation;

@@ -28,11 +28,12 @@ double dot(const double* a, const double* b, Index size) {
 // Divides the row by its length, which is returned.
 double normalise(double* row, Index size) {
   const double length = std::sqrt(dot(row, row, size));
-  for (Index j = 0; j < size; ++j) row[j] /= length;
+  const double inverse = 1 / length;
+  for (Index j = 0; j < size; ++j) row[j] *= inverse;
   return length;
 }
 
-// Row `row` of `out` becomes [x; 1], `at` columns from its beginning.
+// [x; 1]
 template <class T>
 void extend(const T* x, Index dim, double* to) {
   for (Index j = 0; j < dim; ++j) to[j] = static_cast<double>(x[j]);

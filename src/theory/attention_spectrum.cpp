@@ -15,7 +15,7 @@ namespace {
 constexpr Index kSingleTerms = 1024;  // of even t
 constexpr Index kOctaves = 36;        // to t = 1e14
 constexpr Index kGaussNodes = 20;
-constexpr Index kMaxLevelDegree = 512;
+constexpr Index kMaxLevelDegree = 511;  // four times that is the largest degree the nodes allow
 
 // log(Gamma(z + delta) / Gamma(z)); Stirling's series differs little from z to z + delta, log Gamma much.
 double log_gamma_ratio(double z, double delta) {
@@ -74,6 +74,15 @@ double log_descent(double t, double dim, Index degree) {
   return sum;
 }
 
+// Column i of `out`: start times the same product, for every degree.
+void fill_descent(double start, double t, double dim, Index column, Matrix<double>& out) {
+  for (Index a = 0; a < out.rows(); ++a) {
+    const double k = static_cast<double>(a);
+    out(a, column) = start;
+    start *= std::max(0.0, t - k) / (t + dim - 1 + k);
+  }
+}
+
 }  // namespace
 
 AttentionSpectrum::AttentionSpectrum(Index dim, Index keys)
@@ -125,39 +134,35 @@ double AttentionSpectrum::trace() const {
 Levels AttentionSpectrum::levels(Index degree) const {
   require(degree <= kMaxLevelDegree, "samples: harmonics beyond degree ", kMaxLevelDegree,
           " would be needed for so many sets in dimension ", dim_);
-  const Index size = degree + 2, count = static_cast<Index>(nodes_.size());
-  Matrix<double> query(size, count), key(size, count);  // weight m(t, a), m(t + 1, b)
+  // Functions of the query alone have eigenvalues N times larger and are few: more of their degrees are kept.
+  const Index size = degree + 2, line_size = 4 * degree + 2, count = static_cast<Index>(nodes_.size());
+  Matrix<double> query(line_size, count), key(size, count);  // weight m(t, a), m(t + 1, b)
   for (Index i = 0; i < count; ++i) {
     const auto [t, weight] = nodes_[static_cast<std::size_t>(i)];
-    double of_query = 2 * weight * std::exp(base_[static_cast<std::size_t>(i)]);
-    double of_key = std::exp(next_[static_cast<std::size_t>(i)]);
-    for (Index a = 0; a < size; ++a) {
-      const double k = static_cast<double>(a);
-      query(a, i) = of_query;
-      key(a, i) = of_key;
-      of_query *= std::max(0.0, t - k) / (t + dim_ - 1 + k);
-      of_key *= std::max(0.0, t + 1 - k) / (t + dim_ + k);
-    }
+    fill_descent(2 * weight * std::exp(base_[static_cast<std::size_t>(i)]), t, dim_, i, query);
+    fill_descent(std::exp(next_[static_cast<std::size_t>(i)]), t + 1, dim_, i, key);
   }
-  Matrix<double> pair(size, size);
-  multiply(Trans::no, Trans::yes, 1.0, query, key, 0.0, pair, 1);
-  const auto eigenvalue = [&](Index a, Index b) { return b > 0 ? pair(a, b) / keys_ : pair(a, b); };
+  Matrix<double> pairs(size, size), line(line_size, 1);
+  multiply(Trans::no, Trans::yes, 1.0, query.view().block(0, 0, size, count), key, 0.0, pairs, 1);
+  multiply(Trans::no, Trans::yes, 1.0, query, key.view().block(0, 0, 1, count), 0.0, line, 1);
+
   Levels out;
-  std::vector<double> harmonics;
-  for (Index a = 0; a <= degree; ++a)
-    harmonics.push_back(std::exp(log_harmonics(static_cast<Index>(dim_), a)));
   double kept = 0;
+  const auto keep = [&](double eigenvalue, double log_multiplicity) {
+    out.kept.push_back({eigenvalue, std::exp(log_multiplicity)});
+    kept += eigenvalue * out.kept.back().multiplicity;
+  };
+  std::vector<double> harmonics;
+  for (Index a = 0; a < line_size; ++a) harmonics.push_back(log_harmonics(static_cast<Index>(dim_), a));
+  for (Index a = 1; a + 1 < line_size; ++a) keep(line(a, 0), harmonics[static_cast<std::size_t>(a)]);
   for (Index a = 0; a <= degree; ++a)
-    for (Index b = 0; b <= degree; ++b) {
-      if (a + b == 0) continue;
-      const Level level{eigenvalue(a, b),
-                        harmonics[static_cast<std::size_t>(a)] * harmonics[static_cast<std::size_t>(b)]};
-      kept += level.eigenvalue * level.multiplicity;
-      out.kept.push_back(level);
-    }
-  out.trace = trace() - eigenvalue(0, 0);
+    for (Index b = 1; b <= degree; ++b)
+      keep(pairs(a, b) / keys_,
+           harmonics[static_cast<std::size_t>(a)] + harmonics[static_cast<std::size_t>(b)]);
+  out.trace = trace() - line(0, 0);
   out.rest = std::max(0.0, out.trace - kept);
-  out.largest_left_out = std::max(eigenvalue(degree + 1, 0), eigenvalue(0, degree + 1));
+  out.largest_left_out =
+      std::max({line(line_size - 1, 0), pairs(degree + 1, 1) / keys_, pairs(0, degree + 1) / keys_});
   return out;
 }
 

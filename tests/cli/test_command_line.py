@@ -44,7 +44,9 @@ def test_help_has_an_example(line):
 
 
 @pytest.mark.parametrize(
-    "line", [f"generate {task}" for task in TASKS] + ["theory native", "fit", "kernel", "predict", "evaluate", "info"]
+    "line",
+    [f"generate {task}" for task in TASKS]
+    + ["theory native", "fit", "kernel", "predict", "evaluate", "info"],
 )
 def test_common_options_are_everywhere(line):
     text = run(line, "--help").stdout

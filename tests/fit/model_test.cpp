@@ -61,6 +61,28 @@ TEST_F(ModelFile, RoundTripsEveryKind) {
     }
 }
 
+TEST_F(ModelFile, RoundTripsInfinitelyManyHeads) {
+  const LabelledSets ragged = labelled(ragged_sets<double>(30, 5, 2, 7), 1, 2);
+  const LabelledSets equal = labelled(equal_sets<double>(30, 3, 2, 7), 1, 2);
+  for (const ModelKind kind : {ModelKind::rfa, ModelKind::brfa, ModelKind::mlp})
+    for (const Precision precision : {Precision::f32, Precision::f64}) {
+      const LabelledSets& data = kind == ModelKind::mlp ? equal : ragged;
+      FitOptions options = small_options();
+      options.features.kind = kind;
+      options.features.heads = kInfiniteHeads;
+      options.features.precision = precision;
+      const Model model = fit(data, options, {}).model;
+      save_model(folder_ / "m", model);
+      const Model again = load_model(folder_ / "m", {});
+      EXPECT_TRUE(again.features.infinite());
+      EXPECT_EQ(predict(model, data.sets, {}).to_doubles(), predict(again, data.sets, {}).to_doubles());
+      save_model(folder_ / "n", again);
+      std::ifstream a(folder_ / "m"), b(folder_ / "n");
+      EXPECT_EQ(std::string(std::istreambuf_iterator<char>(a), {}),
+                std::string(std::istreambuf_iterator<char>(b), {}));
+    }
+}
+
 TEST_F(ModelFile, RefusesWhatIsNotAModel) {
   const Model model = fit(labelled(equal_sets<double>(30, 3, 2, 7), 1), small_options(), {}).model;
   const auto broken = [&](auto&& change) -> std::string {
