@@ -14,6 +14,7 @@ ALLOWED = {  # as in src/CMakeLists.txt
     "features": {"data", "linalg", "base"},
     "recover": {"attention", "data", "io", "linalg", "base"},
     "kernels": {"features", "data", "linalg", "base"},
+    "theory": {"data", "linalg", "base"},
     "fit": {"kernels", "features", "linalg", "data", "io", "base"},
     "study": {"fit", "recover", "attention", "features", "data", "io", "linalg", "base"},
     "report": {"study", "io", "base"},

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "headlens/execution.hpp"
+#include "headlens/tasks.hpp"
 
 namespace headlens::app {
 
@@ -33,6 +34,9 @@ void add_seed(CLI::App& command, CommonOptions& common, const std::string& what)
 CLI::Validator seed_check();  // for other seeds: no negative numbers
 void set_action(CLI::App& command, std::function<int()> run);
 
+// --degree, --pure, --matrix and --weight, as far as the task takes them.
+void add_target_options(CLI::App& command, TaskOptions& options);
+
 // Error if standard output cannot be written; a reader who has seen enough (`| head`) is no error.
 void flush_output();
 
@@ -55,6 +59,7 @@ void add_generate_layer(CLI::App& generate);
 void add_generate_examples(CLI::App& generate);
 void add_fit(CLI::App& app);
 void add_kernel(CLI::App& app);
+void add_theory(CLI::App& app);
 void add_predict(CLI::App& app);
 void add_evaluate(CLI::App& app);
 void add_recover(CLI::App& app);

@@ -50,7 +50,7 @@ _headlens() {{
 {}  esac
   case "$path" in
 {}  esac
-  if [[ "$current" == -* || -z "$path" || "$path" == generate || "$path" == study ]]; then
+  if [[ "$current" == -* || -z "$path" || "$path" == generate || "$path" == study || "$path" == theory ]]; then
     COMPREPLY=($(compgen -W "$words" -- "$current"))
   else
     COMPREPLY=($(compgen -f -- "$current"))

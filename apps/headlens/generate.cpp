@@ -81,25 +81,7 @@ CLI::App& add_task(CLI::App& generate, Task task, const std::string& what) {
   auto a = std::make_shared<Arguments>();
   a->task.task = task;
   CLI::App& command = *generate.add_subcommand(name(task), what);
-  const bool has_degree = task != Task::native;
-  if (has_degree)
-    command.add_option("--degree", a->task.degree, "the power p")->type_name("p")->capture_default_str();
-  if (task == Task::correlation || task == Task::mixture)
-    command.add_flag("--pure", a->task.pure, "without the share of functions of one token");
-  if (task == Task::correlation || task == Task::native) {
-    const std::map<std::string, TaskMatrix> matrices{
-        {"identity", TaskMatrix::identity}, {"shift", TaskMatrix::shift}, {"random", TaskMatrix::random}};
-    command
-        .add_option("--matrix", a->task.matrix,
-                    "S: identity, shift (of the coordinates) or random (orthogonal)")
-        ->transform(CLI::CheckedTransformer(matrices, CLI::ignore_case).description(""))
-        ->type_name("identity|shift|random")
-        ->default_str("identity");
-  }
-  if (task == Task::mixture)
-    command.add_option("--weight", a->task.weight, "g: 0 is the identity alone, 1 the shift alone")
-        ->type_name("g")
-        ->capture_default_str();
+  add_target_options(command, a->task);
   add_shape_options(command, *a);
   set_action(command, [a] { return run(*a); });
   return command;

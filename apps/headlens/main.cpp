@@ -43,6 +43,7 @@ void describe(CLI::App& app) {
   add_generate(app);
   add_fit(app);
   add_kernel(app);
+  add_theory(app);
   add_predict(app);
   add_evaluate(app);
   add_recover(app);

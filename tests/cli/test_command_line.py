@@ -16,6 +16,7 @@ COMMANDS = [
     "generate",
     "fit",
     "kernel",
+    "theory",
     "predict",
     "evaluate",
     "recover",
@@ -34,6 +35,7 @@ ALL = [
     *COMMANDS,
     *(f"generate {task}" for task in [*TASKS, *LAYERS]),
     *(f"study {part}" for part in STUDY),
+    *(f"theory {task}" for task in TASKS[:-1]),
 ]
 
 
@@ -46,7 +48,9 @@ def test_help_has_an_example(line):
 
 
 @pytest.mark.parametrize(
-    "line", [f"generate {task}" for task in TASKS] + ["fit", "kernel", "predict", "evaluate", "info"]
+    "line",
+    [f"generate {task}" for task in TASKS]
+    + ["theory native", "fit", "kernel", "predict", "evaluate", "info"],
 )
 def test_common_options_are_everywhere(line):
     text = run(line, "--help").stdout
@@ -64,7 +68,7 @@ def test_examples_of_the_help_run(tmp_path, make_sets):
             if (
                 words[:1] == ["headlens"]
                 and len(words) > 2
-                and words[1] in ("generate", "fit", "kernel", "predict", "evaluate", "info")
+                and words[1] in ("generate", "fit", "kernel", "theory", "predict", "evaluate", "info")
             ):
                 run(" ".join(words[1:]).replace("1000", "10").replace("500", "10"), cwd=tmp_path)
                 count += 1
@@ -120,6 +124,8 @@ def test_completion_scripts_parse(tmp_path):
         ("headlens generate ", {*TASKS, *LAYERS}),
         ("headlens study ", set(STUDY)),
         ("headlens study export --format ", {"csv", "json"}),
+        ("headlens theory ", set(TASKS)),
+        ("headlens theory native --model ", {"rfa", "mlp"}),
         ("headlens fit --sc", {"--score"}),
         ("headlens fit --score ", {"relu", "softmax", "exp", "step"}),
         ("headlens generate native --matrix s", {"shift"}),

@@ -1,0 +1,15 @@
+#include "theory/spectrum.hpp"
+
+#include "headlens/error.hpp"
+#include "theory/attention_spectrum.hpp"
+#include "theory/network_spectrum.hpp"
+
+namespace headlens {
+
+std::unique_ptr<Spectrum> make_spectrum(ModelKind model, Index dim, Index keys) {
+  ensure(model != ModelKind::brfa, "brfa has no spectrum in harmonics");
+  if (model == ModelKind::mlp) return std::make_unique<NetworkSpectrum>(dim, keys);
+  return std::make_unique<AttentionSpectrum>(dim, keys);
+}
+
+}  // namespace headlens

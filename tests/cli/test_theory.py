@@ -1,0 +1,146 @@
+"""headlens theory: known numbers, predictions against fits with infinitely many heads, JSON, refusals."""
+
+import numpy as np
+import pytest
+from binary import fit, refuse, run, run_json
+
+TASKS = ["power-mean", "correlation", "native", "query-power"]
+
+
+def test_known_complexities():
+    def complexity(*args):
+        return run_json("theory", *args, "--dim 16 --samples 64")["complexity"]
+
+    for degree, known in enumerate((3.3, 11.9, 146, 3067, 8436, 32300), 1):
+        assert complexity(f"power-mean --degree {degree}") == pytest.approx(known, rel=0.01)
+    for degree, known in enumerate((90, 6905, 1.8e5, 1.5e6), 1):
+        assert complexity(f"correlation --degree {degree}") == pytest.approx(known, rel=0.03)
+
+
+def test_growth_exponents():
+    """B grows as d^p on correlations; without attention it is N^(p - 1) times larger on power means."""
+
+    def complexity(target, dim, keys, model="rfa"):
+        return run_json(f"theory {target} --dim {dim} --keys {keys} --model {model} --samples 64")[
+            "complexity"
+        ]
+
+    for p in (1, 2, 3, 4):
+        correlation, power_mean = f"correlation --degree {p}", f"power-mean --degree {p}"
+        growth = complexity(correlation, 1024, 16) / complexity(correlation, 512, 16)
+        assert np.log2(growth) == pytest.approx(p, abs=0.02)
+        few, many = (complexity(power_mean, 16, keys, "mlp") for keys in (256, 512))
+        assert np.log2(many / few) == pytest.approx(p - 1, abs=0.02)
+
+
+def test_json_and_table():
+    found = run_json("theory power-mean --degree 2 --samples 64:1000")
+    assert found["samples"] == [64, 128, 256, 512]
+    assert found["bound"] == pytest.approx([np.sqrt(found["complexity"] / n) for n in found["samples"]])
+    assert len(found["predicted_error"]) == len(found["ridge"]) == 4
+    assert sorted(found["predicted_error"], reverse=True) == found["predicted_error"]
+    assert found["variance"] == pytest.approx(2 * 15 / (16 * 16 * 18) / 16)  # Var(T^2) / N
+    lines = run("theory power-mean --degree 2 --samples 64:1000").stdout.splitlines()
+    assert len(lines) == 7 and lines[2].split() == ["samples", "bound", "predicted", "error"]
+    for line, *numbers in zip(lines[3:], found["samples"], found["bound"], found["predicted_error"]):
+        assert [float(word) for word in line.split()] == pytest.approx(numbers, rel=1e-3)
+
+
+@pytest.mark.parametrize("text, expected", [("64:64", [64]), ("100", [100]), ("300,2,77", [300, 2, 77])])
+def test_samples(text, expected):
+    assert run_json("theory native --samples", text)["samples"] == expected
+
+
+def test_constant_targets_have_no_error():
+    found = run_json("theory power-mean --degree 0 --samples 100,200")
+    assert found["predicted_error"] == [None, None] and found["complexity"] > 0
+    assert run("theory power-mean --degree 0 --samples 100").stdout.split()[-1] == "-"
+
+
+@pytest.mark.parametrize("model", ["rfa", "mlp"])
+@pytest.mark.parametrize("task", ["correlation", "native"])
+def test_the_matrix_changes_nothing(task, model):
+    found = [
+        run(f"theory {task} --matrix {matrix} --model {model}").stdout
+        for matrix in ("identity", "shift", "random")
+    ]
+    assert found[0] == found[1] == found[2]
+
+
+@pytest.mark.parametrize("model, keys", [("rfa", 1), ("rfa", 3), ("mlp", 1)])
+def test_norms_through_examples_approach_the_complexity(tmp_path, model, keys):
+    """y^T K^-1 y from below."""
+    shape = f"correlation --dim 3 --keys {keys}"
+    limit = run_json(f"theory {shape} --model {model} --samples 64")["complexity"]
+    run(f"generate {shape} --matrix random --count 1000 -o", tmp_path / "data.npz")
+    run("kernel", tmp_path / "data.npz", f"--model {model} -o", tmp_path / "k.npy")
+    k, y = np.load(tmp_path / "k.npy"), np.load(tmp_path / "data.npz")["y"]
+    norms = [y[:n] @ np.linalg.solve(k[:n, :n] + 1e-13 * np.eye(n), y[:n]) for n in (250, 500, 1000)]
+    assert norms[0] < norms[1] < norms[2] < limit and norms[2] > 0.95 * limit
+
+
+@pytest.mark.parametrize(
+    "target, model, penalty",
+    [
+        ("power-mean --degree 2", "rfa", "auto"),
+        ("query-power --degree 2", "rfa", "auto"),
+        ("correlation --pure --noise 0.02", "rfa", "predicted"),
+        ("power-mean --degree 2", "mlp", "predicted"),
+    ],
+)
+def test_measured_errors_are_the_predicted_ones(tmp_path, target, model, penalty):
+    """Within 10%, or two standard errors over ten seeds, as tests/long/test_theory.py at full size."""
+    shape, train, test = f"{target} --dim 6 --keys 3", tmp_path / "train.npz", tmp_path / "test.npz"
+    theory = run_json(f"theory {shape} --model {model} --samples 80,240")
+    for n, predicted, best in zip(theory["samples"], theory["predicted_error"], theory["ridge"]):
+        ridge = best if penalty == "predicted" else "auto"
+        errors = []
+        for seed in range(10):
+            run(f"generate {shape} --target-seed {seed} --count {n} --seed {100 + seed} -o", train)
+            run(f"generate {shape} --target-seed {seed} --count 1000 --seed {200 + seed} -o", test)
+            fit(train, tmp_path / "m", f"--model {model} --heads inf --ridge {ridge}")
+            errors.append(run_json("evaluate", tmp_path / "m", test)["nmse"])
+        deviation = np.std(errors, ddof=1) / np.sqrt(len(errors))
+        assert abs(np.mean(errors) - predicted) <= max(0.1 * predicted, 2 * deviation), (n, predicted, errors)
+
+
+@pytest.mark.parametrize(
+    "line, words",
+    [
+        ("power-mean --dim 1", ["dim: 1 given", "2 to 1000000"]),
+        ("power-mean --keys 0", ["keys: 0:0 given"]),
+        ("power-mean --keys 4:8", ["--keys"]),
+        ("power-mean --degree 65", ["degree: 65 given", "0 to 64"]),
+        ("power-mean --degree -1", ["degree: -1 given"]),
+        ("power-mean --noise -1", ["noise: -1 given"]),
+        ("power-mean --model brfa", ["model: brfa has no exact theory", "rfa or mlp"]),
+        ("power-mean --model lstm", ["lstm", "rfa"]),
+        ("power-mean --samples 1", ["samples: '1' given", "2 or more"]),
+        ("power-mean --samples 9:3", ["samples: '9:3' given", "A at most B"]),
+        ("power-mean --samples 64:", ["samples: '64:' given"]),
+        ("power-mean --samples 64,x", ["samples: '64,x' given"]),
+        ("power-mean --samples ''", ["samples: '' given"]),
+        ("power-mean --samples 99999999999999999999", ["samples: '99999999999999999999' given"]),
+        ("power-mean --samples 9999999999999", ["samples: 9999999999999 given", "2^40"]),
+        ("power-mean --dim 2 --samples 100000000", ["samples", "degree 511", "dimension 2"]),
+        ("native --degree 2", ["--degree"]),
+        ("query-power --pure", ["--pure"]),
+        ("correlation --matrix diagonal", ["matrix"]),
+        ("correlation --degree 64 --dim 1000000 --model mlp", ["complexity of correlation", "lower dim"]),
+        ("mixture", ["mixture", "depends on beta"]),
+        ("", ["subcommand"]),
+        ("parity", ["subcommand"]),
+    ],
+)
+def test_refusals(line, words):
+    message = refuse("theory", line)
+    assert all(word in message for word in words), message
+
+
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("model", ["rfa", "mlp"])
+@pytest.mark.parametrize("shape", ["--dim 2 --keys 1", "--dim 3000 --keys 2", "--dim 5 --keys 1000"])
+def test_extreme_shapes_give_finite_numbers(task, model, shape):
+    found = run_json(f"theory {task} {shape} --model {model} --samples 2,5000")
+    assert all(np.isfinite(found[k]).all() for k in ("complexity", "variance", "bound", "predicted_error"))
+    assert found["complexity"] > 0 and found["predicted_error"][1] < found["predicted_error"][0] < 2
