@@ -46,6 +46,12 @@ Json certificate_json(const Certificate& c) {
                      {"w_norm", head.w_norm},
                      {"theta_error_bar", head.theta_bar},
                      {"w_error_bar", head.w_bar}});
+  Json trace = Json::array();
+  for (const TracePoint& point : c.trace)
+    trace.push_back({{"phase", point.phase},
+                     {"heads", point.heads},
+                     {"seconds", point.seconds},
+                     {"train_error", point.train_error}});
   for (const Phase& phase : c.phases) phases[phase.name] = phase.seconds;
   return {{"status", name(c.status)},
           {"heads", c.heads},
@@ -66,6 +72,7 @@ Json certificate_json(const Certificate& c) {
           {"inner_steps", c.inner_steps},
           {"sculpt", c.sculpt ? sculpt_json(*c.sculpt) : Json(nullptr)},
           {"phases", phases},
+          {"trace", trace},
           {"seconds", c.seconds}};
 }
 

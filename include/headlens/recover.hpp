@@ -70,6 +70,14 @@ struct Phase {
   double seconds = 0;
 };
 
+// One step of the solver.
+struct TracePoint {
+  std::string phase;
+  Index heads = 0;
+  double seconds = 0;  // since the call
+  double train_error = 1;
+};
+
 struct Certificate {
   RecoveryStatus status = RecoveryStatus::not_identified;
   Index heads = 0;
@@ -91,6 +99,7 @@ struct Certificate {
   int starts = 0, steps = 0, inner_steps = 0;
   std::optional<SculptReport> sculpt;  // when that was the method
   std::vector<Phase> phases;
+  std::vector<TracePoint> trace;
   std::uint64_t predicted_peak_bytes = 0;
   double seconds = 0;
 };

@@ -122,6 +122,7 @@ Recovery recover(const Examples& examples, const RecoverOptions& options, const 
   certificate.starts = effort.starts;
   certificate.steps = effort.steps;
   certificate.inner_steps = effort.inner;
+  certificate.trace = std::move(effort.trace);
   const bool certified =
       certificate.status == RecoveryStatus::recovered || certificate.status == RecoveryStatus::approximate;
   if (certified) recovery.layer = unpack_layer(found.best.theta, found.best.w);

@@ -39,6 +39,10 @@ void Effort::report(const std::string& phase, int step, double relative_squares,
   execution_.report(text, -0.5 * std::log10(std::max(relative_squares, 1e-28)), 14);
 }
 
+double Effort::seconds() const {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
+}
+
 void Effort::count(const LmResult& result) {
   steps += result.steps;
   inner += result.inner;
@@ -69,7 +73,10 @@ Candidate solve_from(const Split& split, Matrix<double> theta, const LmOptions& 
   point.theta = std::move(theta);
   const LmResult result = minimise(
       problem, point, options, [&] { return effort.expired(); },
-      [&](int step, double squares) { effort.report(phase, step, squares, heads); });
+      [&](int step, double squares) {
+        effort.trace.push_back({phase, heads, effort.seconds(), std::sqrt(squares)});
+        effort.report(phase, step, squares, heads);
+      });
   effort.count(result);
   Candidate out{std::move(point.theta), std::move(point.w), std::sqrt(result.relative_squares), 1};
   if (point.finite) out.held_out_error = held_out_error(split, out.theta, out.w, effort.threads());

@@ -30,16 +30,19 @@ class Effort {
  public:
   Effort(const RecoverOptions& options, const Execution& execution);
   bool expired() const;
+  double seconds() const;  // since the call
   void report(const std::string& phase, int step, double relative_squares, Index heads) const;
   void count(const LmResult& result);
   const Execution& execution() const { return execution_; }
   int threads() const { return threads_; }
 
   int starts = 0, steps = 0, inner = 0;
+  std::vector<TracePoint> trace;
 
  private:
   const Execution& execution_;
   int threads_;
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
   std::optional<std::chrono::steady_clock::time_point> deadline_;
 };
 
