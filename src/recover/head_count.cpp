@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "recover/certify.hpp"
+#include "recover/reduce.hpp"
 
 namespace headlens {
 namespace {
@@ -19,10 +20,22 @@ constexpr int kFewStarts =
     2;  // for a number of heads that may be too small: surplus heads help more than starts
 constexpr int kThinStarts = 2;  // later starts take all examples, in case the first ones are not typical
 
-Candidate solve_start(const Split& split, Index heads, const Starts& starts, int start, const LmOptions& lm,
+// Surplus heads leave a flat valley, in which the last digits take very long and say nothing. Where the heads
+// are to be counted, a start therefore ends early, sheds what is surplus, and goes on from there.
+Candidate shed_and_finish(const Split& split, Candidate found, Effort& effort) {
+  if (found.held_out_error > kNear) return found;
+  if (looks_degenerate(found)) found = reduce(split, std::move(found), 0, effort);
+  return solve_from(split, std::move(found.theta), {.ridge = 1e-14, .mu = 1e-5, .stall_steps = 12}, "search",
+                    effort);
+}
+
+Candidate solve_start(const Split& split, Index heads, const Starts& starts, int start, LmOptions lm,
                       Effort& effort) {
+  const bool counting = !starts.options.heads;
+  if (counting) lm.tolerance = kNear * kNear * 1e-6;
   const Split thin = start < kThinStarts ? first_examples(split, heads) : split;
   Candidate found = solve_from(thin, starts.theta(thin, heads, start, effort), lm, "search", effort);
+  if (counting) found = shed_and_finish(thin, std::move(found), effort);
   if (thin.train_x.rows == split.train_x.rows) return found;
   return solve_from(split, std::move(found.theta),
                     {.ridge = 1e-14, .mu = 1e-5, .max_steps = lm.max_steps, .stall_steps = 8}, "search",
@@ -97,11 +110,15 @@ Found search_head_count(const Split& split, const Starts& starts, Effort& effort
     if (heads > most || examples_per_unknown(split, heads) < kFewestEquations) break;
     // Where fewer heads agree on a noise floor already, more must first show that they help.
     if (best.challenge.agrees) {
-      const Found more = probe(split, heads, starts, effort);
+      Found more = probe(split, heads, starts, effort);
       certificate.trials.push_back({heads, more.best.train_error, more.best.held_out_error});
       best.challenge.more_heads_help = explains_better(more.best, best.best);
       if (!best.challenge.more_heads_help && heads > 2 * first) break;
       if (!best.challenge.more_heads_help) continue;
+      if (more.settled()) {
+        best = std::move(more);
+        break;
+      }
     }
     Found found = glance(heads);
     const bool helps = explains_better(found.best, best.best);
