@@ -36,6 +36,9 @@ Theory evaluate_theory(const TheoryOptions& options, const Execution& execution)
   const LearningCurve curve(*spectrum, parts, task.noise,
                             *std::max_element(options.samples.begin(), options.samples.end()));
   theory.variance = curve.variance();
+  if (task.dim <= 4)
+    execution.note(
+        join("in ", task.dim, " dimensions measured errors lie above the prediction (docs/theory.md)"));
   for (std::size_t i = 0; i < options.samples.size(); ++i) {
     execution.check_cancelled();
     execution.report("theory", static_cast<double>(i), static_cast<double>(options.samples.size()));

@@ -51,6 +51,11 @@ def test_samples(text, expected):
     assert run_json("theory native --samples", text)["samples"] == expected
 
 
+def test_low_dimensions_are_noted():
+    assert "note: in 3 dimensions measured errors lie above" in run("theory native --dim 3").stderr
+    assert run("theory native --dim 5").stderr == ""
+
+
 def test_constant_targets_have_no_error():
     found = run_json("theory power-mean --degree 0 --samples 100,200")
     assert found["predicted_error"] == [None, None] and found["complexity"] > 0
