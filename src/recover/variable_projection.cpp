@@ -13,6 +13,7 @@ namespace headlens {
 namespace {
 
 constexpr double kJitter = 1e-14;
+constexpr double kRefineBelow = 1e-6;
 
 // c (m d, q) = Phi^T z
 Matrix<double> transposed_product(MatrixView<const double> phi, MatrixView<const double> z, int threads) {
@@ -82,12 +83,15 @@ void VariableProjection::evaluate(Matrix<double> theta, double ridge, Point& poi
     multiply(Trans::no, Trans::no, -1.0, phi, point.w.view(), 1.0, point.residual.view(), threads_);
   };
   update_residual();
-  // One step of refinement against the true residual: the normal equations square the condition number.
-  Matrix<double> gradient = transposed_product(phi, point.residual, threads_);
-  for (Index i = 0; i < features * outputs(); ++i) gradient.data()[i] -= lambda * point.w.data()[i];
-  cholesky_solve(point.factor, gradient, threads_);
-  for (Index i = 0; i < features * outputs(); ++i) point.w.data()[i] += gradient.data()[i];
-  update_residual();
+  // One step of refinement against the true residual, once digits are at stake: the normal equations square
+  // the condition number.
+  if (squared_norm(point.residual) < kRefineBelow * y_squares_) {
+    Matrix<double> gradient = transposed_product(phi, point.residual, threads_);
+    for (Index i = 0; i < features * outputs(); ++i) gradient.data()[i] -= lambda * point.w.data()[i];
+    cholesky_solve(point.factor, gradient, threads_);
+    for (Index i = 0; i < features * outputs(); ++i) point.w.data()[i] += gradient.data()[i];
+    update_residual();
+  }
   map_.values(point.w, point.values);
   point.squares = squared_norm(point.residual);
   point.cost = point.squares + lambda * squared_norm(point.w);
