@@ -22,7 +22,7 @@ TARGETS = [
     "correlation --degree 1 --pure --matrix shift",
 ]
 SETS = "--dim 8 --keys 8 --count 2000 --seed 1 --target-seed 1 -o"
-LEADING = [8, 16, 24, 128, 256, 512, 1024]
+LEADING = [17, 128, 256, 512, 1024]
 
 
 def headlens(command, *files):
