@@ -39,6 +39,7 @@ struct FigureSpec {
   std::string x, y;           // an axis; a recorded quantity (phase diagram: two axes)
   std::string panel, series;  // axes; either may be empty
   std::string quantity;       // what a phase diagram colours or a sample table measures
+  bool theory = false;        // learning curves of nmse: predictions and bounds beside them
 };
 
 // "`better` has the smaller `quantity` than `worse`", tested pairwise on equal sets and seeds along axis `x`.

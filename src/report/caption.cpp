@@ -34,6 +34,19 @@ std::string how_to_read(const FigureData& data) {
                          : fmt::format("Medians over {}; bands reach from the 10% to the 90% quantile.",
                                        seeds_text(summary));
   if (data.quantity == "nmse") text += " An error of 1 (dotted) is that of predicting the mean.";
+  if (!data.theory.empty())
+    text +=
+        " Dashed: the error that theory predicts for infinitely many heads, beside the medians as points. "
+        "Dotted: the square of the risk bound sqrt(B / n) over the variance of the target, where it is below "
+        "10.";
+  return text;
+}
+
+std::string theory_text(const TheoryOverlay& overlay) {
+  std::string text = theory_sentence(overlay);
+  if (!text.empty()) text = " " + text;
+  if (!overlay.silence.empty())
+    text += fmt::format(" Theory is silent about some of the curves ({}).", overlay.silence);
   return text;
 }
 
@@ -115,7 +128,7 @@ std::string caption(const FigureData& data) {
   std::string text = data.spec.caption;
   if (!text.empty()) text += " ";
   text += how_to_read(data);
-  if (is_curves(data.spec.kind)) text += who_is_smallest(data);
+  if (is_curves(data.spec.kind)) text += who_is_smallest(data) + theory_text(data.theory);
   if (data.spec.kind == FigureKind::phase_diagram && data.summary.truth) text += where_all_succeed(data);
   return text + what_is_missing(data.summary);
 }

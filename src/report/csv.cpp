@@ -7,18 +7,25 @@
 namespace headlens::report {
 namespace {
 
+std::string theory_fields(const TheoryAt* at) {
+  if (at == nullptr) return ",,,,,";
+  return fmt::format(",{},{},{},{},{}", exact(at->predicted), exact(at->ratio), exact(at->standard_error),
+                     exact(at->bound), exact(at->bound_as_nmse));
+}
+
 std::string curve_csv(const FigureData& data) {
   const bool phase = data.spec.kind == FigureKind::phase_diagram;
   std::string text = fmt::format(
-      "panel,{},{},quantity,seeds,median,q10,q90,mean,geometric_mean,min,max,failed,missing,dropped\n",
-      phase ? field(data.spec.y) : "series", field(data.spec.x));
+      "panel,{},{},quantity,seeds,median,q10,q90,mean,geometric_mean,min,max,failed,missing,dropped{}\n",
+      phase ? field(data.spec.y) : "series", field(data.spec.x),
+      data.theory.empty() ? "" : ",predicted,ratio,standard_error,bound,bound_as_nmse");
   for (const Curve& curve : data.summary.curves)
     for (const Point& p : curve.points)
-      text += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", field(curve.panel),
+      text += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}{}\n", field(curve.panel),
                           field(curve.series), field(headlens::text(p.x_value)), field(data.quantity),
                           p.values.size(), exact(p.median), exact(p.lower), exact(p.upper), exact(p.mean),
                           exact(p.geometric_mean), exact(p.smallest), exact(p.largest), p.failed, p.missing,
-                          p.dropped);
+                          p.dropped, data.theory.empty() ? "" : theory_fields(data.theory.find(curve, p)));
   return text;
 }
 

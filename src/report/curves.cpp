@@ -14,6 +14,9 @@ struct Axes {
   std::vector<Tick> x_ticks;
 };
 
+constexpr const char *kPredictedDash = "(14,8)", *kBoundDash = "(2,8)";
+constexpr double kHighestBound = 10;  // of an nmse: above it a bound says nothing, and would flatten the rest
+
 bool has_place(const Point& point) { return !point.values.empty() && std::isfinite(point.x) && point.x > 0; }
 bool is_limit(const Point& point) { return !point.values.empty() && std::isinf(point.x) && point.x > 0; }
 
@@ -27,6 +30,11 @@ Axes common_axes(const FigureData& data) {
       const bool known = std::find(x.begin(), x.end(), point.x) != x.end();
       if (!known) ticks.push_back({point.x, text(point.x_value)});
       x.push_back(point.x);
+    }
+  for (const TheoryCurve& curve : data.theory.curves)
+    for (const TheoryAt& at : curve.points) {
+      y.push_back(at.predicted);
+      if (at.bound_as_nmse <= kHighestBound) y.push_back(at.bound_as_nmse);
     }
   std::sort(ticks.begin(), ticks.end(), [](const Tick& a, const Tick& b) { return a.value < b.value; });
   if (data.quantity == "nmse") y.push_back(1);  // the error of the mean: worth having in view
@@ -42,6 +50,10 @@ std::vector<LegendEntry> legend_of(const FigureData& data) {
   for (const Curve& curve : data.summary.curves)
     limits = limits || std::any_of(curve.points.begin(), curve.points.end(), is_limit);
   if (limits) entries.push_back({"infinitely many heads", {colour::kSoft, 0, "(6,5)"}, true});
+  if (!data.theory.empty()) {
+    entries.push_back({"predicted", {colour::kSoft, 0, kPredictedDash}, true});
+    entries.push_back({"bound", {colour::kSoft, 0, kBoundDash}, true});
+  }
   return entries;
 }
 
@@ -59,7 +71,7 @@ void draw_spread(Canvas& canvas, const Axes& axes, const Curve& curve, const std
 }
 
 void draw_curve(Canvas& canvas, const Axes& axes, const Box& box, const Curve& curve,
-                const SeriesStyle& style) {
+                const SeriesStyle& style, bool joined) {
   std::vector<Place> places;
   for (const Point& point : curve.points) {
     if (has_place(point)) places.push_back({axes.x(point.x), axes.y(point.median)});
@@ -67,10 +79,20 @@ void draw_curve(Canvas& canvas, const Axes& axes, const Box& box, const Curve& c
       canvas.line({{box.left, axes.y(point.median)}, {box.right, axes.y(point.median)}}, style.colour, 1.5,
                   "(6,5)");
   }
-  if (places.size() > 1) canvas.line(places, style.colour, 2.2, style.dash);
+  if (joined && places.size() > 1) canvas.line(places, style.colour, 2.2, style.dash);
   if (places.empty()) return;
   canvas.markers(places, colour::kBack, style.marker, 1.35);  // a rim keeps markers apart where curves meet
   canvas.markers(places, style.colour, style.marker, 1);
+}
+
+void draw_theory(Canvas& canvas, const Axes& axes, const TheoryCurve& curve, const std::string& colour) {
+  std::vector<Place> predicted, bound;
+  for (const TheoryAt& at : curve.points) {
+    predicted.push_back({axes.x(at.x), axes.y(at.predicted)});
+    if (at.bound_as_nmse <= kHighestBound) bound.push_back({axes.x(at.x), axes.y(at.bound_as_nmse)});
+  }
+  if (predicted.size() > 1) canvas.line(predicted, colour, 1.6, kPredictedDash);
+  if (bound.size() > 1) canvas.line(bound, colour, 1.1, kBoundDash);
 }
 
 void draw_panel(Canvas& canvas, const FigureData& data, Axes& axes, const Box& box, const std::string& panel,
@@ -88,9 +110,16 @@ void draw_panel(Canvas& canvas, const FigureData& data, Axes& axes, const Box& b
     for (std::size_t i = series.size(); i-- > 0;)
       for (const Curve& curve : data.summary.curves) {
         if (curve.panel != panel || curve.series != series[i]) continue;
-        if (pass == 0 && data.summary.seeds.size() > 1)
-          draw_spread(canvas, axes, curve, series_style(data.styles[i]).colour);
-        if (pass == 1) draw_curve(canvas, axes, box, curve, series_style(data.styles[i]));
+        const SeriesStyle style = series_style(data.styles[i]);
+        if (pass == 0) {
+          if (data.summary.seeds.size() > 1) draw_spread(canvas, axes, curve, style.colour);
+          continue;
+        }
+        // Beside a prediction the measured points stand alone, so that one can be told from the other.
+        const TheoryCurve* theory = data.theory.find(curve);
+        const bool predicted = theory != nullptr && !theory->points.empty();
+        if (predicted) draw_theory(canvas, axes, *theory, style.colour);
+        draw_curve(canvas, axes, box, curve, style, !predicted);
       }
 }
 

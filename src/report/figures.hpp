@@ -9,6 +9,7 @@
 #include "report/canvas.hpp"
 #include "report/sample_size.hpp"
 #include "report/summarise.hpp"
+#include "report/theory_overlay.hpp"
 
 namespace headlens::report {
 
@@ -22,6 +23,7 @@ struct FigureData {
   std::string quantity;  // what is drawn or measured
   Summary summary;
   std::vector<SampleSizeRow> sizes;  // of a sample table
+  TheoryOverlay theory;              // empty unless asked for
   std::vector<std::size_t> styles;   // of each series of the summary, as series_style() counts
 };
 

@@ -52,6 +52,10 @@ std::string figure(const PageStudy& study, const PageFigure& figure) {
                       related_findings(study, figure.data));
   const bool sizes = figure.data.spec.kind == FigureKind::sample_table;
   if (sizes) text += sample_size_table(figure.data);
+  if (!figure.data.theory.empty())
+    text +=
+        "<p>Mean over seeds / predicted; below it the predicted error, then the bound sqrt(B / n).</p>\n" +
+        theory_table(figure.data);
   text += "<p class=\"files\">";
   for (const char* kind : {"svg", "pdf", "png", "csv"})
     if (!figure.svg.empty() || std::string_view(kind) == "csv")

@@ -62,6 +62,7 @@ Point& point_of(Curve& curve, const StudyValue& x) {
 
 void add_cell(Point& point, const StudyCell& cell, const CurveAxes& axes) {
   ++point.cells;
+  point.inputs = cell.inputs;
   if (cell.status == CellStatus::failed) ++point.failed;
   if (cell.status == CellStatus::missing || cell.status == CellStatus::running) ++point.missing;
   if (cell.status != CellStatus::done) return;

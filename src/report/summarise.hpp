@@ -33,6 +33,7 @@ struct SeedValue {
 struct Point {
   StudyValue x_value;
   double x = kNoNumber;           // infinity for "inf", NaN for other words
+  StudyValues inputs;             // of its cells, which differ by seed alone
   std::vector<SeedValue> values;  // finite ones, and only positive ones where asked for
   Index cells = 0, failed = 0, missing = 0, dropped = 0;
   double mean = kNoNumber, geometric_mean = kNoNumber, median = kNoNumber;

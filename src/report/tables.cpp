@@ -58,14 +58,18 @@ std::string entry(const Point& point, const Summary& summary) {
   return text;
 }
 
-}  // namespace
+std::string theory_entry(const TheoryAt* at) {
+  if (at == nullptr) return "–";
+  return fmt::format("{}<small>{}</small><small>{}</small>", at->seeds == 0 ? "–" : html(number(at->ratio)),
+                     html(number(at->predicted)), html(number(at->bound)));
+}
 
-std::string number_table(const FigureData& data) {
+// A row a curve, a column an x.
+template <class Entry>
+std::string curve_table(const FigureData& data, const std::string& series, const Entry& entry_of) {
   const std::vector<const Point*> columns = columns_of(data.summary);
   PanelNames panels(data.summary);
-  const bool phase = data.spec.kind == FigureKind::phase_diagram;
-  std::string top =
-      (panels.shown ? head(data.spec.panel) : "") + head(phase ? data.spec.y : data.spec.series);
+  std::string top = (panels.shown ? head(data.spec.panel) : "") + head(series);
   for (const Point* column : columns) top += head(text(column->x_value));
   std::string body;
   for (const Curve& curve : data.summary.curves) {
@@ -73,11 +77,25 @@ std::string number_table(const FigureData& data) {
     for (const Point* column : columns) {
       const auto point = std::find_if(curve.points.begin(), curve.points.end(),
                                       [&](const Point& p) { return same(p.x_value, column->x_value); });
-      body += value(point == curve.points.end() ? "" : entry(*point, data.summary));
+      body += value(point == curve.points.end() ? "" : entry_of(curve, *point));
     }
     body += "</tr>\n";
   }
   return table(top, body);
+}
+
+}  // namespace
+
+std::string number_table(const FigureData& data) {
+  const bool phase = data.spec.kind == FigureKind::phase_diagram;
+  return curve_table(data, phase ? data.spec.y : data.spec.series,
+                     [&](const Curve&, const Point& point) { return entry(point, data.summary); });
+}
+
+std::string theory_table(const FigureData& data) {
+  return curve_table(data, data.spec.series, [&](const Curve& curve, const Point& point) {
+    return theory_entry(data.theory.find(curve, point));
+  });
 }
 
 std::string sample_size_table(const FigureData& data) {

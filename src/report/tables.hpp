@@ -13,6 +13,7 @@ std::string csv(const FigureData& data);
 std::string caption(const FigureData& data);  // plain text, generated from the numbers
 
 std::string number_table(const FigureData& data);  // HTML: a row a curve, a column an x
+std::string theory_table(const FigureData& data);  // measured over predicted, with prediction and bound
 std::string sample_size_table(const FigureData& data);
 std::string comparison_table(const Comparison& comparison);
 

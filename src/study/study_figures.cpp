@@ -5,6 +5,8 @@
 
 #include "io/printable.hpp"
 #include "study/cell_options.hpp"
+#include "study/cell_theory.hpp"
+#include "study/grid.hpp"
 
 namespace headlens {
 namespace {
@@ -81,11 +83,36 @@ StudyValues required_pick(const Section& finding, const char* key, const Study& 
   return values;
 }
 
+// Theory has to say something about one cell at least; the series it is silent about go without.
+bool theory(const Section& section, const FigureSpec& figure, const Study& study) {
+  const Entry* entry = section.find("theory");
+  if (!entry) return false;
+  const StudyValue value = section.value(*entry, *entry->node);
+  const auto* wanted = std::get_if<bool>(&value);
+  if (!wanted) section.fail(*entry, "expected true or false");
+  if (!*wanted) return false;
+  if (figure.kind != FigureKind::learning_curves)
+    section.fail(*entry, "means nothing in this kind of figure");
+  if (figure.x != "samples" || figure.y != "nmse")
+    section.fail(*entry, "theory predicts nmse against samples; here y is '", figure.y, "' and x is '",
+                 figure.x, "'");
+  std::string reason;
+  bool silent = true;
+  for_each_choice(study, [&](const std::vector<std::size_t>& choice) {
+    const std::string found =
+        why_no_theory(study.command, complete_inputs(study.command, given_inputs(study, choice)));
+    if (reason.empty()) reason = found;
+    silent = silent && !found.empty();
+  });
+  if (silent) section.fail(*entry, "theory says nothing about any cell of this study (", reason, ")");
+  return true;
+}
+
 }  // namespace
 
 void read_figures(const Section& top, Study& study) {
   for (const Section& section : tables(top, "figure")) {
-    section.allow_only({"kind", "title", "caption", "x", "y", "panel", "series", "quantity"});
+    section.allow_only({"kind", "title", "caption", "x", "y", "panel", "series", "quantity", "theory"});
     FigureSpec figure;
     figure.kind = figure_kind(section);
     figure.title = section.required_word("title");
@@ -105,6 +132,7 @@ void read_figures(const Section& top, Study& study) {
     if (diagram) refuse("series");
     if (section.find("panel")) figure.panel = axis(section, "panel", study);
     if (section.find("series")) figure.series = axis(section, "series", study);
+    figure.theory = theory(section, figure, study);
     study.figures.push_back(std::move(figure));
   }
 }

@@ -28,13 +28,56 @@ class Faults : public ::testing::TestWithParam<Fault> {};
 
 TEST(ShippedStudies, AreRead) {
   const auto folder = std::filesystem::path(HEADLENS_TEST_DIR) / ".." / "studies";
-  for (const char* name : {"separation", "bias", "heads", "complexity", "recovery"})
+  for (const char* name : {"separation", "bias", "heads", "complexity", "theory", "recovery"})
     for (const char* size : {"", "-small"}) {
       const Study study = read_study(folder / (std::string(name) + size + ".toml"));
       EXPECT_EQ(study.name, std::string(name) + size);
       EXPECT_GE(study.seeds.size(), 5U);
       EXPECT_FALSE(study.figures.empty());
     }
+}
+
+// A study of one model, with a figure in lines 14 to 20 that asks for theory.
+std::string with_theory(const std::string& model, const std::string& kind = "learning-curves") {
+  return replaced(tiny_text, "{model = \"rfa\", heads = 5}", model) + "[[figure]]\nkind = \"" + kind + R"("
+title = "t"
+x = "samples"
+y = "nmse"
+series = "model"
+theory = true
+)";
+}
+
+TEST(StudyFile, AsksForTheory) {
+  const std::string exact = "{model = \"rfa\", heads = \"inf\"}";
+  EXPECT_TRUE(parse_study(with_theory(exact), "s.toml").figures[0].theory);
+  EXPECT_TRUE(parse_study(with_theory("{model = \"mlp\", heads = \"inf\"}"), "s.toml").figures[0].theory);
+  const std::string without = replaced(with_theory(exact), "theory = true", "theory = false");
+  EXPECT_FALSE(parse_study(without, "s.toml").figures[0].theory);
+  // One series of two is enough.
+  EXPECT_TRUE(
+      parse_study(with_theory(exact + "\nB = {model = \"rfa\", heads = 5}"), "s.toml").figures[0].theory);
+}
+
+TEST(StudyFile, RefusesTheoryThatSaysNothing) {
+  const std::string line = ":19: figure.theory: theory says nothing about any cell of this study (";
+  const auto exact = [](const std::string& more) { return "{heads = \"inf\", " + more + "}"; };
+  expect_refused(with_theory("{model = \"rfa\", heads = 5}"), {line + "heads: 5 given"});
+  expect_refused(with_theory(exact("model = \"brfa\"")), {line + "model: brfa has no exact theory"});
+  expect_refused(with_theory(exact("task = \"mixture\"")), {line + "mixture"});
+  expect_refused(with_theory(exact("score = \"step\"")), {line + "score: step given, expected relu"});
+  expect_refused(with_theory(exact("positions = \"sinusoidal\"")), {line + "positions"});
+  expect_refused(with_theory(exact("bias-scale = 2.0")), {line + "scales"});
+  expect_refused(with_theory(exact("weight-scale = 2.0")), {line + "scales"});
+  expect_refused(with_theory(exact("loss = \"huber\"")), {line + "loss: huber given"});
+  expect_refused(with_theory(exact("ridge = 0.1")), {line + "ridge"});
+  expect_refused(with_theory(exact("intercept = false")), {line + "intercept"});
+  const std::string good = with_theory("{heads = \"inf\"}");
+  expect_refused(replaced(good, "keys = 3", "keys = \"2:3\""), {line + "keys: 2:3 given"});
+  expect_refused(replaced(good, "y = \"nmse\"", "y = \"mse\""), {":19: figure.theory: theory predicts nmse"});
+  expect_refused(replaced(good, "theory = true", "theory = 1"),
+                 {":19: figure.theory: expected true or false"});
+  expect_refused(with_theory("{heads = \"inf\"}", "head-curves"), {":19: figure.theory: means nothing"});
 }
 
 TEST(StudyFile, KeepsTheOrderOfTheFile) {
