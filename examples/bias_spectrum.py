@@ -10,6 +10,7 @@ few eigenvectors hold nearly all of it, and what lies beyond the first n cannot 
 import os
 import subprocess
 import tempfile
+from math import erf, pi, sqrt
 from pathlib import Path
 
 import numpy as np
@@ -39,9 +40,23 @@ def spectrum(sets, model, folder):
     return values[::-1] / len(kernel), vectors[:, ::-1]
 
 
-def shares(y, vectors):
+def shares(y, vectors, leading):
     parts = (vectors.T @ (y - y.mean())) ** 2
-    return np.cumsum(parts)[np.array(LEADING) - 1] / parts.sum()
+    return np.cumsum(parts)[np.array(leading) - 1] / parts.sum()
+
+
+def mean_features(sets, model):
+    """(1/N) sum_i c_0(mu_i) (x_i, 1), the mean over heads: mu_i = <x_0, x_i> for brfa, 0 for rfa."""
+    query, keys = sets["query"], sets["keys"]
+    mean = np.einsum("nd,nkd->nk", query, keys) * (model == "brfa")
+    c_0 = mean * (1 + np.vectorize(erf)(mean / sqrt(2))) / 2 + np.exp(-(mean**2) / 2) / sqrt(2 * pi)
+    return np.column_stack([(c_0[:, :, None] * keys).mean(axis=1), c_0.mean(axis=1)])
+
+
+def least_share(functions, vectors, leading):
+    """The smallest share of the variance of these functions, constants left out, that leading eigenvectors hold."""
+    varying = functions[:, functions.std(axis=0) > 1e-12]
+    return min(shares(f, vectors, [leading])[0] for f in varying.T)
 
 
 def main():
@@ -50,15 +65,27 @@ def main():
         targets = {}
         for target in TARGETS:
             headlens(f"generate {target} {SETS}", folder / "sets.npz")
-            targets[target] = np.load(folder / "sets.npz")["y"]  # one seed: the same tokens for all targets
+            sets = np.load(folder / "sets.npz")  # one seed: the same tokens for all targets
+            targets[target] = sets["y"]
+        features = {model: mean_features(sets, model) for model in ("rfa", "brfa")}
+        query = sets["query"]
         spectra = {model: spectrum(folder / "sets.npz", model, folder) for model in ("rfa", "brfa")}
     print("| target | model | " + " | ".join(f"{k}" for k in LEADING) + " |")
     print("|---|---|" + "---|" * len(LEADING))
     for target, y in targets.items():
         for model, (_, vectors) in spectra.items():
-            print(f"| `{target}` | {model} | " + " | ".join(f"{s:.1%}" for s in shares(y, vectors)) + " |")
+            print(
+                f"| `{target}` | {model} | "
+                + " | ".join(f"{s:.1%}" for s in shares(y, vectors, LEADING))
+                + " |"
+            )
     for model, (values, _) in spectra.items():
         print(f"| eigenvalue | {model} | " + " | ".join(f"{values[k - 1]:.2g}" for k in LEADING) + " |")
+    for model, (_, vectors) in spectra.items():
+        of_query, of_mean = (least_share(f, vectors, 17) for f in (query, features[model]))
+        print(
+            f"{model}: 17 hold {of_query:.1%} or more of each query coordinate, {of_mean:.1%} of each mean feature"
+        )
 
 
 if __name__ == "__main__":
