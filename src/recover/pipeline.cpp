@@ -58,10 +58,11 @@ void put_to_the_test(const Split& split, const Starts& starts, Effort& effort, F
   if (!options.heads || looks_degenerate(found.best))
     found.best = timed(certificate, "reduce",
                        [&] { return reduce(enough, std::move(found.best), noisy ? 0.02 : 0.0, effort); });
-  found.best = timed(certificate, "polish", [&] {
-    const LmOptions tight{.ridge = 1e-14, .mu = 1e-6, .stall_steps = 8, .flat = kTight};
-    return solve_from(split, std::move(found.best.theta), tight, "polish", effort);
-  });
+  if (noisy || enough.train_x.rows < split.train_x.rows)
+    found.best = timed(certificate, "polish", [&] {
+      const LmOptions tight{.ridge = 1e-14, .mu = 1e-6, .stall_steps = 8, .flat = kTight};
+      return solve_from(split, std::move(found.best.theta), tight, "polish", effort);
+    });
   if (noisy) {
     const Whiteness white = residual_whiteness(split, found.best, options.seed, effort.threads());
     found.challenge.leaves_noise = white.is_noise();
