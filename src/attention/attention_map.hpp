@@ -21,10 +21,11 @@
 
 namespace headlens {
 
+template <class T>
 class AttentionMap {
  public:
   // x: (n k, d), kept as a view.
-  AttentionMap(MatrixView<const double> x, Index tokens, Index heads, int threads);
+  AttentionMap(MatrixView<const T> x, Index tokens, Index heads, int threads);
 
   Index rows() const { return x_.rows; }  // n k
   Index tokens() const { return tokens_; }
@@ -32,15 +33,15 @@ class AttentionMap {
   Index dim() const { return x_.cols; }
 
   // P (n k m, k) and Phi (n k, m d) at theta (d, m d).
-  void evaluate(MatrixView<const double> theta, MatrixView<double> p, MatrixView<double> phi) const;
+  void evaluate(MatrixView<const T> theta, MatrixView<T> p, MatrixView<T> phi) const;
   // V (n k m, e) for w (m d, e).
-  void values(MatrixView<const double> w, MatrixView<double> v) const;
+  void values(MatrixView<const T> w, MatrixView<T> v) const;
   // dF (n k, e) along dtheta, at the attention p and the values v.
-  void derivative(MatrixView<const double> p, MatrixView<const double> v, MatrixView<const double> dtheta,
-                  MatrixView<double> df) const;
+  void derivative(MatrixView<const T> p, MatrixView<const T> v, MatrixView<const T> dtheta,
+                  MatrixView<T> df) const;
   // dtheta (d, m d) = sum over rows of <g, dF/dTheta>, g (n k, e).
-  void adjoint(MatrixView<const double> p, MatrixView<const double> v, MatrixView<const double> g,
-               MatrixView<double> dtheta) const;
+  void adjoint(MatrixView<const T> p, MatrixView<const T> v, MatrixView<const T> g,
+               MatrixView<T> dtheta) const;
 
  private:
   Index block_count() const;
@@ -49,12 +50,13 @@ class AttentionMap {
   };
   Block block(Index b) const;
 
-  MatrixView<const double> x_;
+  MatrixView<const T> x_;
   Index tokens_, heads_;
   int threads_;
 };
 
 // One softmax row in place.
-void softmax_row(double* logits, Index count);
+template <class T>
+void softmax_row(T* logits, Index count);
 
 }  // namespace headlens

@@ -90,7 +90,7 @@ Array apply_layer(const AttentionLayer& layer, const Array& x, const Execution& 
     const Index count = std::min(step, n - first);
     const MatrixView<const double> rows(x.data<double>() + first * k * d, count * k, d);
     Matrix<double> p(count * k * m, k), phi(count * k, m * d);
-    AttentionMap(rows, k, m, threads).evaluate(theta, p, phi);
+    AttentionMap<double>(rows, k, m, threads).evaluate(theta, p, phi);
     multiply(Trans::no, Trans::no, 1.0, phi.view(), w.view(), 0.0,
              MatrixView<double>(y.data<double>() + first * k * e, count * k, e), threads);
   }

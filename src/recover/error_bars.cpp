@@ -24,15 +24,16 @@ struct Draw {
 };
 
 // The errors that noise of deviation one makes.
-Draw draw_errors(VariableProjection& problem, const VariableProjection::Point& point,
+Draw draw_errors(const Tangent<double>& tangent, const VariableProjection::Point& point,
                  const Preconditioner& preconditioner, double mu, Stream stream) {
+  const VariableProjection& problem = tangent.problem();
   Matrix<double> noise(problem.rows(), problem.outputs()), moved(problem.rows(), problem.outputs());
   for (Index i = 0; i < noise.rows() * noise.cols(); ++i) noise.data()[i] = stream.normal();
   Matrix<double> projected = copy_of(noise), gradient(problem.dim(), problem.heads() * problem.dim());
-  problem.project(point, projected);
-  problem.adjoint(point, projected, gradient);
-  Step step = solve_step(problem, point, gradient, mu, kTolerance, kMostInner, preconditioner);
-  problem.derivative(point, step.direction, moved);
+  tangent.project(projected);
+  tangent.adjoint(projected, gradient);
+  Step step = solve_step(tangent, gradient, mu, kTolerance, kMostInner, preconditioner);
+  tangent.derivative(step.direction, moved);
   add(-1.0, moved, noise);
   Draw draw{std::move(step.direction), Matrix<double>(point.phi.cols(), problem.outputs()), step.inner};
   multiply(Trans::yes, Trans::no, 1.0, point.phi.view(), std::as_const(noise).view(), 0.0, draw.w.view(),
@@ -84,10 +85,12 @@ ErrorBars error_bars(VariableProjection& problem, const VariableProjection::Poin
   preconditioner.refresh(problem, point);
   const double mu = 1e-14 * problem.y_squares() / static_cast<double>(m * d * d);
   preconditioner.shift(mu);
+  Tangent<double> tangent(problem);
+  tangent.move_to(point);
   std::vector<Draw> drawn;
   const int draws = residual == ResidualIs::noise ? 16 : 3;  // a bound needs no quantile
   for (int r = 0; r < draws; ++r) {
-    drawn.push_back(draw_errors(problem, point, preconditioner, mu,
+    drawn.push_back(draw_errors(tangent, point, preconditioner, mu,
                                 Stream(seed, "error bars", static_cast<std::uint64_t>(r))));
     out.inner += drawn.back().inner;
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -12,6 +13,37 @@ namespace {
 
 constexpr double kSmallestRidge = 1e-14;
 constexpr int kMaxRejections = 14;
+constexpr double kTightest = 1e-4;  // of a step's equations: what float can give
+
+// The equations of a step need few digits, so they are solved in float, at half the cost; the gradient and
+// the cost are in double. A step that was rejected is tried again in double.
+class Tangents {
+ public:
+  explicit Tangents(VariableProjection& problem) : problem_(problem) {}
+  void forget() { single_moved_ = double_moved_ = false; }
+
+  Step solve(const VariableProjection::Point& point, const Matrix<double>& gradient, double mu,
+             double tolerance, int cap, const Preconditioner& preconditioner, bool exact) {
+    if (exact)
+      return solve_step(moved(double_, double_moved_, point), gradient, mu, tolerance, cap, preconditioner);
+    return solve_step(moved(single_, single_moved_, point), gradient, mu, tolerance, cap, preconditioner);
+  }
+
+ private:
+  template <class T>
+  const Tangent<T>& moved(std::optional<Tangent<T>>& tangent, bool& done,
+                          const VariableProjection::Point& point) {
+    if (!tangent) tangent.emplace(problem_);
+    if (!done) tangent->move_to(point);
+    done = true;
+    return *tangent;
+  }
+
+  VariableProjection& problem_;
+  std::optional<Tangent<float>> single_;
+  std::optional<Tangent<double>> double_;
+  bool single_moved_ = false, double_moved_ = false;
+};
 
 }  // namespace
 
@@ -24,6 +56,7 @@ LmResult minimise(VariableProjection& problem, VariableProjection::Point& point,
   VariableProjection::Point trial = problem.make_point();
   problem.evaluate(std::move(point.theta), ridge, point);
   Preconditioner preconditioner;
+  Tangents tangents(problem);
   std::vector<double> history;
   int rejections = 0, accepted = 0, flat = 0;
   bool fresh = false;
@@ -47,12 +80,12 @@ LmResult minimise(VariableProjection& problem, VariableProjection::Point& point,
       result.status = LmStatus::stalled;
       return result;
     }
-    problem.adjoint(point, point.residual, gradient);
+    problem.gradient(point, gradient);
     if (!fresh && accepted % 2 == 0) preconditioner.refresh(problem, point), fresh = true;
     preconditioner.shift(mu * unit);
-    const double tolerance = std::clamp(std::sqrt(result.relative_squares), 1e-6, 0.1);
-    const Step step =
-        solve_step(problem, point, gradient, mu * unit, tolerance, options.max_inner, preconditioner);
+    const double tolerance = std::clamp(std::sqrt(result.relative_squares), kTightest, 0.1);
+    const Step step = tangents.solve(point, gradient, mu * unit, tolerance, options.max_inner, preconditioner,
+                                     rejections > 0);
     result.inner += step.inner;
     flat = step.predicted < options.flat * point.cost ? flat + 1 : 0;
     if (flat == 3) {
@@ -73,8 +106,9 @@ LmResult minimise(VariableProjection& problem, VariableProjection::Point& point,
       const double next = std::max(kSmallestRidge, std::min(0.7 * ridge, 1e-2 * point.squares / y2));
       if (next < ridge) {
         ridge = next;
-        problem.evaluate(std::move(point.theta), ridge, point);
+        problem.solve_for_w(ridge, point);
       }
+      tangents.forget();
     } else {
       mu *= nu;
       nu *= 2;

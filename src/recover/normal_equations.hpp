@@ -2,7 +2,7 @@
 // the curvature of the problem at some point nearby. J is applied, never formed.
 #pragma once
 
-#include "recover/variable_projection.hpp"
+#include "recover/tangent.hpp"
 
 namespace headlens {
 
@@ -11,16 +11,14 @@ class Preconditioner {
   void refresh(const VariableProjection& problem, const VariableProjection::Point& point);
   void shift(double mu);
   // a (B + mu)^-1 for a (d, m d); a itself if B + mu cannot be factored.
-  Matrix<double> apply(const Matrix<double>& a) const;
+  template <class T>
+  Matrix<T> apply(const Matrix<T>& a) const;
 
  private:
   Matrix<double> curvature_, factor_;
+  Matrix<float> factor_single_;
   bool usable_ = false;
 };
-
-// out (d, m d) = J^T P_perp J a. image (n k, e) is left as P_perp J a.
-void apply_normal_matrix(VariableProjection& problem, const VariableProjection::Point& point,
-                         const Matrix<double>& a, Matrix<double>& image, Matrix<double>& out);
 
 struct Step {
   Matrix<double> direction;
@@ -28,9 +26,10 @@ struct Step {
   int inner = 0;
 };
 
-Step solve_step(VariableProjection& problem, const VariableProjection::Point& point,
-                const Matrix<double>& gradient, double mu, double tolerance, int cap,
-                const Preconditioner& preconditioner);
+// The tangent has been moved to the point of the gradient.
+template <class T>
+Step solve_step(const Tangent<T>& tangent, const Matrix<double>& gradient, double mu, double tolerance,
+                int cap, const Preconditioner& preconditioner);
 
 Matrix<double> copy_of(const Matrix<double>& a);
 void add(double factor, const Matrix<double>& from, Matrix<double>& to);

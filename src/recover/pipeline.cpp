@@ -1,4 +1,4 @@
-// examples -> split -> starts -> fewer heads -> certificate
+// examples -> units -> split -> starts -> fewer heads -> certificate
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -12,6 +12,7 @@
 #include "recover/head_count.hpp"
 #include "recover/reduce.hpp"
 #include "recover/sculpt.hpp"
+#include "recover/units.hpp"
 #include "recover/whiteness.hpp"
 
 namespace headlens {
@@ -33,8 +34,9 @@ double predicted_bytes(const Split& split, Index heads) {
   const double rows = static_cast<double>(split.train_x.rows), e = static_cast<double>(split.train_y.cols);
   const double features = static_cast<double>(heads * split.train_x.cols);
   const double m = static_cast<double>(heads), k = static_cast<double>(split.tokens);
-  // Two points (P, Phi, values, residual, factor), CG's images, products of a block.
-  return 8 * (rows * (2 * m * k + 2 * features + 2 * m * e + 5 * e) + 4 * features * features);
+  // Two points (P, Phi, values, residual, Gram and factor) and a tangent (P, Q, values); the images of CG and
+  // the products of a block.
+  return 8 * (rows * 3 * (m * k + features + m * e) + rows * 5 * e + 6 * features * features);
 }
 
 template <class Work>
@@ -98,7 +100,9 @@ Recovery recover(const Examples& examples, const RecoverOptions& options, const 
   const auto start = Clock::now();
   Recovery recovery;
   Certificate& certificate = recovery.certificate;
-  const Split split = hold_out(examples);
+  const Units units = units_of(examples);
+  const Examples scaled = in_units(examples, units);
+  const Split split = hold_out(scaled);
   const double bytes = predicted_bytes(split, options.heads.value_or(options.max_heads));
   MemoryBudget(execution).require(bytes, "the recovery");
   certificate.predicted_peak_bytes = static_cast<std::uint64_t>(bytes);
@@ -127,6 +131,7 @@ Recovery recover(const Examples& examples, const RecoverOptions& options, const 
   const bool certified =
       certificate.status == RecoveryStatus::recovered || certificate.status == RecoveryStatus::approximate;
   if (certified) recovery.layer = unpack_layer(found.best.theta, found.best.w);
+  from_units(units, recovery);
   certificate.seconds = std::chrono::duration<double>(Clock::now() - start).count();
   return recovery;
 }

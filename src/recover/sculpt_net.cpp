@@ -138,7 +138,7 @@ class Net {
     for (Products* part : {&train_, &held_}) {
       const Index columns = theta.cols();
       Matrix<double> p(part->x.rows * grid.rows(), tokens_), phi(part->x.rows, columns);
-      AttentionMap(part->x, tokens_, grid.rows(), effort_.threads()).evaluate(theta, p, phi);
+      AttentionMap<double>(part->x, tokens_, grid.rows(), effort_.threads()).evaluate(theta, p, phi);
       part->gram = Matrix<double>(columns, columns), part->moment = Matrix<double>(columns, e_);
       const MatrixView<const double> features = std::as_const(phi).view();
       multiply(Trans::yes, Trans::no, 1.0, features, features, 0.0, part->gram.view(), effort_.threads());

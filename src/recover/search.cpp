@@ -52,7 +52,7 @@ Matrix<double> residual_on(MatrixView<const double> x, MatrixView<const double> 
                            const Matrix<double>& theta, const Matrix<double>& w, int threads) {
   const Index d = theta.rows(), m = theta.cols() / d;
   Matrix<double> p(x.rows * m, tokens), phi(x.rows, m * d), residual(x.rows, w.cols());
-  AttentionMap(x, tokens, m, threads).evaluate(theta, p, phi);
+  AttentionMap<double>(x, tokens, m, threads).evaluate(theta, p, phi);
   for (Index i = 0; i < x.rows; ++i) std::copy_n(y.row(i), w.cols(), residual.view().row(i));
   multiply(Trans::no, Trans::no, -1.0, phi.view(), w.view(), 1.0, residual.view(), threads);
   return residual;

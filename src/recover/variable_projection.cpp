@@ -14,13 +14,7 @@ namespace {
 
 constexpr double kJitter = 1e-14;
 constexpr double kRefineBelow = 1e-6;
-
-// c (m d, q) = Phi^T z
-Matrix<double> transposed_product(MatrixView<const double> phi, MatrixView<const double> z, int threads) {
-  Matrix<double> out(phi.cols, z.cols);
-  multiply(Trans::yes, Trans::no, 1.0, phi, z, 0.0, out.view(), threads);
-  return out;
-}
+constexpr Index kStack = 8;  // rows whose curvature is added at once
 
 }  // namespace
 
@@ -45,11 +39,6 @@ VariableProjection::VariableProjection(MatrixView<const double> x, MatrixView<co
       y_squares_(squared_norm(y)),
       row_weights_(std::move(row_weights)) {}
 
-void VariableProjection::weigh_rows(MatrixView<double> a) const {
-  for (std::size_t i = 0; i < row_weights_.size(); ++i)
-    for (Index j = 0; j < a.cols; ++j) a(static_cast<Index>(i), j) *= row_weights_[i];
-}
-
 VariableProjection::Point VariableProjection::make_point() const {
   const Index features = heads() * dim();
   Point point;
@@ -58,6 +47,8 @@ VariableProjection::Point VariableProjection::make_point() const {
   point.w = Matrix<double>(features, outputs());
   point.values = Matrix<double>(rows() * heads(), outputs());
   point.residual = Matrix<double>(rows(), outputs());
+  point.gram = Matrix<double>(features, features);
+  point.product = Matrix<double>(features, outputs());
   point.factor = Matrix<double>(features, features);
   return point;
 }
@@ -65,18 +56,25 @@ VariableProjection::Point VariableProjection::make_point() const {
 void VariableProjection::evaluate(Matrix<double> theta, double ridge, Point& point) const {
   point.theta = std::move(theta);
   map_.evaluate(point.theta, point.p, point.phi);
-  weigh_rows(point.phi);
-  const Index features = point.phi.cols();
+  weigh_rows(point.phi.view());
   const MatrixView<const double> phi = std::as_const(point.phi).view();
-  std::fill_n(point.factor.data(), features * features, 0.0);
-  add_inner(phi, point.factor, threads_);
+  std::fill_n(point.gram.data(), phi.cols * phi.cols, 0.0);
+  add_inner(phi, point.gram, threads_);
+  multiply(Trans::yes, Trans::no, 1.0, phi, y_, 0.0, point.product.view(), threads_);
+  solve_for_w(ridge, point);
+}
+
+void VariableProjection::solve_for_w(double ridge, Point& point) const {
+  const MatrixView<const double> phi = std::as_const(point.phi).view();
+  const Index features = phi.cols;
+  std::copy_n(point.gram.data(), features * features, point.factor.data());
   double trace = 0;
-  for (Index j = 0; j < features; ++j) trace += point.factor(j, j) / static_cast<double>(features);
+  for (Index j = 0; j < features; ++j) trace += point.gram(j, j) / static_cast<double>(features);
   const double lambda = ridge * trace;
   for (Index j = 0; j < features; ++j) point.factor(j, j) += lambda + kJitter * trace;
   point.finite = std::isfinite(trace) && trace > 0 && cholesky(point.factor, threads_).ok();
   if (!point.finite) return;
-  point.w = transposed_product(phi, y_, threads_);
+  copy_rows(std::as_const(point.product).view(), point.w.view());
   cholesky_solve(point.factor, point.w, threads_);
   const auto update_residual = [&] {
     for (Index i = 0; i < rows(); ++i) std::copy_n(y_.row(i), outputs(), point.residual.view().row(i));
@@ -86,7 +84,9 @@ void VariableProjection::evaluate(Matrix<double> theta, double ridge, Point& poi
   // One step of refinement against the true residual, once digits are at stake: the normal equations square
   // the condition number.
   if (squared_norm(point.residual) < kRefineBelow * y_squares_) {
-    Matrix<double> gradient = transposed_product(phi, point.residual, threads_);
+    Matrix<double> gradient(features, outputs());
+    multiply(Trans::yes, Trans::no, 1.0, phi, std::as_const(point.residual).view(), 0.0, gradient.view(),
+             threads_);
     for (Index i = 0; i < features * outputs(); ++i) gradient.data()[i] -= lambda * point.w.data()[i];
     cholesky_solve(point.factor, gradient, threads_);
     for (Index i = 0; i < features * outputs(); ++i) point.w.data()[i] += gradient.data()[i];
@@ -98,47 +98,38 @@ void VariableProjection::evaluate(Matrix<double> theta, double ridge, Point& poi
   point.finite = std::isfinite(point.cost);
 }
 
-void VariableProjection::derivative(const Point& point, MatrixView<const double> dtheta,
-                                    MatrixView<double> z) const {
-  map_.derivative(point.p, point.values, dtheta, z);
-  weigh_rows(z);
-}
-
-void VariableProjection::project(const Point& point, MatrixView<double> z) const {
-  Matrix<double> c = transposed_product(point.phi, z, threads_);
-  cholesky_solve(point.factor, c, threads_);
-  multiply(Trans::no, Trans::no, -1.0, point.phi.view(), std::as_const(c).view(), 1.0, z, threads_);
-}
-
-void VariableProjection::adjoint(const Point& point, MatrixView<const double> z,
-                                 MatrixView<double> dtheta) const {
-  map_.adjoint(point.p, point.values, z, dtheta);
+void VariableProjection::gradient(const Point& point, MatrixView<double> dtheta) const {
+  map_.adjoint(point.p, point.values, point.residual, dtheta);
 }
 
 Matrix<double> VariableProjection::curvature(const Point& point, Index wanted) const {
   const Index k = map_.tokens(), m = heads(), d = dim(), e = outputs();
   const Index step = std::max<Index>(1, rows() / std::max<Index>(1, wanted));
   Matrix<double> b = Matrix<double>::zeros(m * d, m * d);
-  Matrix<double> stacked(m * d, e), centred(k, d), values(k, e), weighted(k, e);
+  Matrix<double> stacked(m * d, kStack * e), centred(k, d), weighted(k, e);
   Index used = 0;
-  for (Index row = 0; row < rows(); row += step, ++used) {
+  const auto add_stacked = [&](Index count) {
+    syrk(Trans::no, 1.0, std::as_const(stacked).view().block(0, 0, m * d, count * e), 1.0, b.view());
+  };
+  for (Index row = 0; row < rows(); row += step) {
     if (!row_weights_.empty() && row_weights_[static_cast<std::size_t>(row)] == 0) continue;
-    const Index example = row / k * k;
-    const MatrixView<const double> x = x_.block(example, 0, k, d);
+    const Index example = row / k, place = used++ % kStack;
+    const MatrixView<const double> x = x_.block(example * k, 0, k, d);
     for (Index i = 0; i < m; ++i) {
       // C W = sum_b p_b (x_b - mean) (x_b W - mean W): only the left factor needs centring.
       const double* p = point.p.data() + (row * m + i) * k;
       const double* mean = point.phi.data() + row * m * d + i * d;
-      gemm(Trans::no, Trans::no, 1.0, x, point.w.view().block(i * d, 0, d, e), 0.0, values.view());
+      const MatrixView<const double> values = point.values.view().block((example * m + i) * k, 0, k, e);
       for (Index t = 0; t < k; ++t) {
         for (Index q = 0; q < d; ++q) centred(t, q) = x(t, q) - mean[q];
         for (Index c = 0; c < e; ++c) weighted(t, c) = p[t] * values(t, c);
       }
       gemm(Trans::yes, Trans::no, 1.0, std::as_const(centred).view(), std::as_const(weighted).view(), 0.0,
-           stacked.view().block(i * d, 0, d, e));
+           stacked.view().block(i * d, place * e, d, e));
     }
-    syrk(Trans::no, 1.0, std::as_const(stacked).view(), 1.0, b.view());
+    if (place == kStack - 1) add_stacked(kStack);
   }
+  if (used % kStack != 0) add_stacked(used % kStack);
   const double scale = static_cast<double>(rows()) / static_cast<double>(used);
   for (Index i = 0; i < m * d; ++i)
     for (Index j = 0; j <= i; ++j) b(i, j) *= scale;

@@ -3,8 +3,8 @@
 //
 //   W(Theta) = argmin |Phi W - Y|^2 + lambda |W|^2,    cost(Theta) = |Phi W - Y|^2 + lambda |W|^2 at that W,
 //
-// and the derivative of the residual along dTheta is, in Kaufman's approximation, P_perp J dTheta with
-// J dTheta = dPhi W and P_perp = I - Phi (Phi^T Phi + lambda)^-1 Phi^T. J is applied, never formed.
+// and the derivative of the residual along dTheta is, in Kaufman's approximation, -P_perp J dTheta with
+// J dTheta = dPhi W and P_perp = I - Phi (Phi^T Phi + lambda)^-1 Phi^T (tangent.hpp).
 // lambda = ridge * mean diagonal of Phi^T Phi, plus 1e-14 of it so that the factorisation exists.
 #pragma once
 
@@ -30,6 +30,8 @@ class VariableProjection {
     Matrix<double> w;         // (m d, e)
     Matrix<double> values;    // (n k m, e): X W of every head
     Matrix<double> residual;  // (n k, e) Y - Phi W
+    Matrix<double> gram;      // (m d, m d) Phi^T Phi, lower
+    Matrix<double> product;   // (m d, e) Phi^T Y
     Matrix<double> factor;    // Cholesky of Phi^T Phi + lambda
     double squares = 0;       // |residual|^2
     double cost = 0;          // with the ridge
@@ -38,16 +40,20 @@ class VariableProjection {
   Point make_point() const;
   void evaluate(Matrix<double> theta, double ridge, Point& point) const;
 
-  // z (n k, e) = J dtheta
-  void derivative(const Point& point, MatrixView<const double> dtheta, MatrixView<double> z) const;
-  void project(const Point& point, MatrixView<double> z) const;  // z = P_perp z
-  // dtheta (d, m d) = J^T z
-  void adjoint(const Point& point, MatrixView<const double> z, MatrixView<double> dtheta) const;
+  void solve_for_w(double ridge, Point& point) const;  // another ridge at the same Theta
+
+  // dtheta (d, m d) = J^T residual: minus half the slope of the cost.
+  void gradient(const Point& point, MatrixView<double> dtheta) const;
 
   // B (m d, m d), lower: the mean over about `rows` rows of (C^i W_i)(C^j W_j)^T times n k, C the covariance
   // of the attended tokens. J^T J is about I_d x B for inputs with identity covariance.
   Matrix<double> curvature(const Point& point, Index rows) const;
 
+  template <class T>
+  void weigh_rows(MatrixView<T> a) const;
+
+  MatrixView<const double> x() const { return x_; }
+  Index tokens() const { return map_.tokens(); }
   Index rows() const { return x_.rows; }
   Index dim() const { return x_.cols; }
   Index heads() const { return map_.heads(); }
@@ -56,14 +62,18 @@ class VariableProjection {
   int threads() const { return threads_; }
 
  private:
-  void weigh_rows(MatrixView<double> a) const;
-
   MatrixView<const double> x_, y_;
-  AttentionMap map_;
+  AttentionMap<double> map_;
   int threads_;
   double y_squares_ = 0;
   std::vector<double> row_weights_;
 };
+
+template <class T>
+void VariableProjection::weigh_rows(MatrixView<T> a) const {
+  for (std::size_t i = 0; i < row_weights_.size(); ++i)
+    for (Index j = 0; j < a.cols; ++j) a(static_cast<Index>(i), j) *= static_cast<T>(row_weights_[i]);
+}
 
 double squared_norm(MatrixView<const double> a);
 double inner_product(MatrixView<const double> a, MatrixView<const double> b);

@@ -78,9 +78,11 @@ WeakestDirection weakest_direction(VariableProjection& problem, const VariablePr
                                    const std::vector<Matrix<double>>& starts) {
   const Index d = problem.dim(), m = problem.heads();
   Matrix<double> image(problem.rows(), problem.outputs());
+  Tangent<double> tangent(problem);
+  tangent.move_to(point);
   const auto with_image = [&](Matrix<double> a) {
     Vector v{std::move(a), Matrix<double>(d, m * d)};
-    apply_normal_matrix(problem, point, v.a, image, v.ha);
+    tangent.normal_product(v.a, image, v.ha);
     return v;
   };
   Preconditioner preconditioner;

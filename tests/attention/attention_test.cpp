@@ -100,7 +100,7 @@ TEST(AttentionMap, DerivativeIsTheLimitOfDifferences) {
                          direction = random_matrix(s.d, s.m * s.d, 2, 1.0 / static_cast<double>(s.d)),
                          w = random_matrix(s.m * s.d, kOutputs, 4);
     Matrix<double> theta = random_matrix(s.d, s.m * s.d, 3, 1.0 / static_cast<double>(s.d));
-    const AttentionMap map(x, s.k, s.m, 2);
+    const AttentionMap<double> map(x, s.k, s.m, 2);
     Matrix<double> p(s.n * s.k * s.m, s.k), q(s.n * s.k * s.m, s.k), phi(s.n * s.k, s.m * s.d),
         values(s.n * s.k * s.m, kOutputs), slope(s.n * s.k, kOutputs);
     map.evaluate(theta, p, phi);
@@ -128,14 +128,14 @@ TEST(AttentionMap, AdjointIsTheTransposeAndIndependentOfThreads) {
                          w = random_matrix(s.m * s.d, kOutputs, 5);
     Matrix<double> p(s.n * s.k * s.m, s.k), phi(s.n * s.k, s.m * s.d), values(s.n * s.k * s.m, kOutputs),
         jv(s.n * s.k, kOutputs), jtg(s.d, s.m * s.d), again(s.d, s.m * s.d);
-    const AttentionMap map(x, s.k, s.m, 1);
+    const AttentionMap<double> map(x, s.k, s.m, 1);
     map.evaluate(theta, p, phi);
     map.values(w, values);
     map.derivative(p, values, v, jv);
     map.adjoint(p, values, g, jtg);
     const double scale = std::sqrt(inner(g, g) * inner(jv, jv));
     EXPECT_NEAR(inner(g, jv), inner(jtg, v), 1e-12 * (scale + 1));
-    AttentionMap(x, s.k, s.m, 3).adjoint(p, values, g, again);
+    AttentionMap<double>(x, s.k, s.m, 3).adjoint(p, values, g, again);
     for (Index i = 0; i < again.rows() * again.cols(); ++i) ASSERT_EQ(again.data()[i], jtg.data()[i]);
   }
 }

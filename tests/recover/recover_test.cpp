@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <utility>
 
 #include "base/random.hpp"
 #include "headlens/error.hpp"
@@ -60,6 +61,20 @@ TEST(Recover, TakesGaussianInputsAndRectangularW) {
     const Plant p = plant(5, 7, 3, 2, 260, 4, 0, Inputs::gaussian, outputs);
     const Recovery r = recover(p.examples, {}, {});
     ASSERT_EQ(r.certificate.status, RecoveryStatus::recovered);
+    EXPECT_LT(compare_layers(*r.layer, p.layer).worst_error, 1e-8);
+  }
+}
+
+// Labels and tokens in any unit: y -> a y scales W by a, x -> x / 2^b scales W by 2^b and Theta by 4^b.
+TEST(Recover, TakesAnyUnit) {
+  for (const auto [labels, tokens] : {std::pair{1e-30, 1.0}, {1e30, 1.0}, {1.0, 0x1p-20}, {1e-3, 0x1p20}}) {
+    Plant p = plant(4, 8, 2, 2, 100, 6);
+    for (Index i = 0; i < p.examples.y.size(); ++i) p.examples.y.data<double>()[i] *= labels;
+    for (Index i = 0; i < p.examples.x.size(); ++i) p.examples.x.data<double>()[i] *= tokens;
+    for (Index i = 0; i < p.layer.w.size(); ++i) p.layer.w.data<double>()[i] *= labels / tokens;
+    for (Index i = 0; i < p.layer.theta.size(); ++i) p.layer.theta.data<double>()[i] /= tokens * tokens;
+    const Recovery r = recover(p.examples, {.heads = 2}, {});
+    ASSERT_EQ(r.certificate.status, RecoveryStatus::recovered) << labels << " " << tokens;
     EXPECT_LT(compare_layers(*r.layer, p.layer).worst_error, 1e-8);
   }
 }

@@ -3,11 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "attention/packing.hpp"
 #include "base/random.hpp"
 #include "headlens/layer.hpp"
+#include "recover/tangent.hpp"
 
 namespace headlens {
 namespace {
@@ -29,6 +31,13 @@ struct Fixture : testing::Test {
 };
 using VariableProjectionTest = Fixture;
 
+template <class T>
+Tangent<T> tangent_at(const VariableProjection& problem, const VariableProjection::Point& point) {
+  Tangent<T> tangent(problem);
+  tangent.move_to(point);
+  return tangent;
+}
+
 TEST_F(VariableProjectionTest, WIsTheLeastSquaresSolution) {
   problem.evaluate(random_matrix(kDim, kHeads * kDim, 3, 0.3), 0, point);
   ASSERT_TRUE(point.finite);
@@ -45,9 +54,10 @@ TEST_F(VariableProjectionTest, WIsTheLeastSquaresSolution) {
 TEST_F(VariableProjectionTest, ProjectionRemovesTheRangeOfPhi) {
   problem.evaluate(random_matrix(kDim, kHeads * kDim, 3, 0.3), 0, point);
   Matrix<double> z = random_matrix(kCount * kTokens, kOutputs, 4), twice(kCount * kTokens, kOutputs);
-  problem.project(point, z);
+  const Tangent<double> tangent = tangent_at<double>(problem, point);
+  tangent.project(z);
   std::copy_n(z.data(), z.rows() * z.cols(), twice.data());
-  problem.project(point, twice);
+  tangent.project(twice);
   for (Index i = 0; i < z.rows() * z.cols(); ++i) EXPECT_NEAR(z.data()[i], twice.data()[i], 1e-10);
 }
 
@@ -59,7 +69,7 @@ TEST_F(VariableProjectionTest, AdjointOfTheResidualIsTheGradient) {
   Matrix<double> start(kDim, kHeads * kDim), gradient(kDim, kHeads * kDim);
   std::copy_n(theta.data(), kDim * kHeads * kDim, start.data());
   problem.evaluate(std::move(start), 0, point);
-  problem.adjoint(point, point.residual, gradient);
+  problem.gradient(point, gradient);
   const double h = 1e-6;
   const auto cost_at = [&](double step) {
     Matrix<double> moved(kDim, kHeads * kDim);
@@ -78,9 +88,35 @@ TEST_F(VariableProjectionTest, AdjointIsTheTransposeOfTheDerivative) {
   const Matrix<double> v = random_matrix(kDim, kHeads * kDim, 5),
                        z = random_matrix(kCount * kTokens, kOutputs, 6);
   Matrix<double> jv(kCount * kTokens, kOutputs), jtz(kDim, kHeads * kDim);
-  problem.derivative(point, v, jv);
-  problem.adjoint(point, z, jtz);
+  const Tangent<double> tangent = tangent_at<double>(problem, point);
+  tangent.derivative(v, jv);
+  tangent.adjoint(z, jtz);
   EXPECT_NEAR(inner_product(z, jv), inner_product(jtz, v), 1e-10);
+}
+
+// Each factor of J^T P_perp J is a product of a few hundred float terms of size one.
+TEST_F(VariableProjectionTest, SinglePrecisionAgreesWithDouble) {
+  problem.evaluate(random_matrix(kDim, kHeads * kDim, 3, 0.3), 1e-9, point);
+  const Matrix<double> v = random_matrix(kDim, kHeads * kDim, 5);
+  Matrix<float> v_single(kDim, kHeads * kDim), image_single(kCount * kTokens, kOutputs),
+      out_single(kDim, kHeads * kDim);
+  for (Index i = 0; i < kDim * kHeads * kDim; ++i) v_single.data()[i] = static_cast<float>(v.data()[i]);
+  Matrix<double> image(kCount * kTokens, kOutputs), out(kDim, kHeads * kDim);
+  tangent_at<double>(problem, point).normal_product(v, image, out);
+  tangent_at<float>(problem, point).normal_product(v_single, image_single, out_single);
+  const double scale = std::sqrt(squared_norm(out));
+  for (Index i = 0; i < kDim * kHeads * kDim; ++i)
+    EXPECT_NEAR(out_single.data()[i], out.data()[i], 100 * std::numeric_limits<float>::epsilon() * scale);
+}
+
+// At the same Theta another ridge is only another solve.
+TEST_F(VariableProjectionTest, AnotherRidgeIsAsIfEvaluatedWithIt) {
+  VariableProjection::Point other = problem.make_point();
+  problem.evaluate(random_matrix(kDim, kHeads * kDim, 3, 0.3), 1e-2, point);
+  problem.evaluate(random_matrix(kDim, kHeads * kDim, 3, 0.3), 1e-5, other);
+  problem.solve_for_w(1e-5, point);
+  EXPECT_EQ(point.cost, other.cost);
+  for (Index i = 0; i < kHeads * kDim * kOutputs; ++i) EXPECT_EQ(point.w.data()[i], other.w.data()[i]);
 }
 
 // Rows of weight 0 do not count: their labels of 0 are not fitted, and W and the gradient are those of the
@@ -108,8 +144,9 @@ TEST_F(VariableProjectionTest, RowsOfWeightZeroDoNotCount) {
     }
   const Matrix<double> v = random_matrix(kDim, kHeads * kDim, 5);
   Matrix<double> jv(kCount * kTokens, kOutputs), jtz(kDim, kHeads * kDim);
-  some.derivative(weighted, v, jv);
-  some.adjoint(weighted, weighted.residual, jtz);
+  const Tangent<double> tangent = tangent_at<double>(some, weighted);
+  tangent.derivative(v, jv);
+  tangent.adjoint(weighted.residual, jtz);
   EXPECT_NEAR(inner_product(weighted.residual, jv), inner_product(jtz, v), 1e-10);
   for (Index i = 0; i < kCount * kTokens; i += 3)
     for (Index c = 0; c < kOutputs; ++c) EXPECT_EQ(jv(i, c), 0);
@@ -131,11 +168,12 @@ TEST_F(VariableProjectionTest, CurvatureIsTheRightFactorOfTheNormalMatrix) {
   for (Index i = 0; i < kHeads * kDim; ++i)
     for (Index j = 0; j < kHeads * kDim; ++j) quadratic += v(0, i) * v(0, j) * (i >= j ? b(i, j) : b(j, i));
   double total = 0;
+  const Tangent<double> tangent = tangent_at<double>(problem, point);
   Matrix<double> jv(kCount * kTokens, kOutputs);
   for (Index u = 0; u < kDim; ++u) {
     Matrix<double> direction = Matrix<double>::zeros(kDim, kHeads * kDim);
     for (Index j = 0; j < kHeads * kDim; ++j) direction(u, j) = v(0, j);
-    problem.derivative(point, direction, jv);
+    tangent.derivative(direction, jv);
     total += squared_norm(jv);
   }
   EXPECT_NEAR(quadratic / total, 1, 1e-10);

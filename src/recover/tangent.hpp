@@ -1,0 +1,36 @@
+// The derivative of the projected residual at one point, P_perp J, in the precision T: applied, never formed.
+//
+//   P_perp = I - Phi (Phi^T Phi + lambda)^-1 Phi^T = I - Q Q^T,   Q = Phi L^-T,   L L^T = Phi^T Phi + lambda
+//
+// Q is computed in double, so that even in float P_perp is as good as a float product of orthonormal columns,
+// however ill-conditioned Phi is.
+#pragma once
+
+#include "recover/variable_projection.hpp"
+
+namespace headlens {
+
+template <class T>
+class Tangent {
+ public:
+  explicit Tangent(const VariableProjection& problem);
+  void move_to(const VariableProjection::Point& point);
+
+  // z (n k, e) = J dtheta
+  void derivative(MatrixView<const T> dtheta, MatrixView<T> z) const;
+  void project(MatrixView<T> z) const;  // z = P_perp z
+  // dtheta (d, m d) = J^T z
+  void adjoint(MatrixView<const T> z, MatrixView<T> dtheta) const;
+  // out (d, m d) = J^T P_perp J a. image (n k, e) is left as P_perp J a.
+  void normal_product(MatrixView<const T> a, MatrixView<T> image, MatrixView<T> out) const;
+
+  const VariableProjection& problem() const { return problem_; }
+
+ private:
+  const VariableProjection& problem_;
+  Matrix<T> x_;
+  AttentionMap<T> map_;
+  Matrix<T> p_, values_, q_;  // (n k m, k), (n k m, e), (n k, m d)
+};
+
+}  // namespace headlens
