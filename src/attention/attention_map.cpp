@@ -78,12 +78,19 @@ void AttentionMap<T>::evaluate(MatrixView<const T> theta, MatrixView<T> p, Matri
 template <class T>
 void AttentionMap<T>::values(MatrixView<const T> w, MatrixView<T> v) const {
   const Index k = tokens_, m = heads_, d = dim(), e = w.cols;
+  Matrix<T> side(d, m * e);  // W_i side by side: one product for all heads
+  for (Index i = 0; i < m; ++i)
+    for (Index q = 0; q < d; ++q) std::copy_n(w.row(i * d + q), e, side.data() + q * m * e + i * e);
   parallel_for(threads_, block_count(), [&](Index b, int) {
     const Block here = block(b);
-    for (Index example = here.first; example < here.first + here.count; ++example)
+    Matrix<T> all(here.count * k, m * e);
+    gemm(Trans::no, Trans::no, T(1), x_.block(here.first * k, 0, here.count * k, d),
+         std::as_const(side).view(), T(0), all.view());
+    for (Index example = 0; example < here.count; ++example)
       for (Index i = 0; i < m; ++i)
-        gemm(Trans::no, Trans::no, T(1), x_.block(example * k, 0, k, d), w.block(i * d, 0, d, e), T(0),
-             v.block((example * m + i) * k, 0, k, e));
+        for (Index t = 0; t < k; ++t)
+          std::copy_n(all.data() + (example * k + t) * m * e + i * e, e,
+                      v.row(((here.first + example) * m + i) * k + t));
   });
 }
 

@@ -53,6 +53,7 @@ bool describe(const Split& split, const Candidate& candidate, std::uint64_t seed
   VariableProjection problem(split.train_x, split.train_y, split.tokens, candidate.heads(), effort.threads());
   VariableProjection::Point point = problem.make_point();
   problem.evaluate(copy_of(candidate.theta), 0, point);
+  problem.linearise(point);
   if (!point.finite) return false;
   const ErrorBars bars = error_bars(
       problem, point, candidate.held_out_error < kProof ? ResidualIs::anything : ResidualIs::noise, seed);

@@ -80,7 +80,10 @@ LmResult minimise(VariableProjection& problem, VariableProjection::Point& point,
       result.status = LmStatus::stalled;
       return result;
     }
-    problem.gradient(point, gradient);
+    if (rejections == 0) {
+      problem.linearise(point);
+      problem.gradient(point, gradient);
+    }
     if (!fresh && accepted % 2 == 0) preconditioner.refresh(problem, point), fresh = true;
     preconditioner.shift(mu * unit);
     const double tolerance = std::clamp(std::sqrt(result.relative_squares), kTightest, 0.1);

@@ -40,14 +40,18 @@ template <class T>
 void Tangent<T>::move_to(const VariableProjection::Point& point) {
   convert<T>(point.p.view(), p_.view());
   convert<T>(point.values.view(), values_.view());
+  // The inverse of the factor makes Q a plain product, several times faster than solving row by row.
   const Index features = q_.cols();
-  const double flops = static_cast<double>(q_.rows()) * static_cast<double>(features * features);
+  Matrix<double> inverse = Matrix<double>::zeros(features, features);
+  for (Index j = 0; j < features; ++j) inverse(j, j) = 1;
+  trsm(Side::left, Trans::no, point.factor.view(), inverse.view());
+  const double flops = 2.0 * static_cast<double>(q_.rows()) * static_cast<double>(features * features);
   parallel_for(threads_for(flops, problem_.threads()), tile_count(q_.rows(), kTileRows),
                [&](Index item, int) {
                  const Tile tile = tile_at(q_.rows(), kTileRows, item);
                  Matrix<double> rows(tile.size, features);
-                 copy_rows(point.phi.view().block(tile.begin, 0, tile.size, features), rows.view());
-                 trsm(Side::right, Trans::yes, point.factor.view(), rows.view());
+                 gemm(Trans::no, Trans::yes, 1.0, point.phi.view().block(tile.begin, 0, tile.size, features),
+                      std::as_const(inverse).view(), 0.0, rows.view());
                  convert<T>(std::as_const(rows).view(), q_.view().block(tile.begin, 0, tile.size, features));
                });
 }

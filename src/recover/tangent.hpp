@@ -14,7 +14,7 @@ template <class T>
 class Tangent {
  public:
   explicit Tangent(const VariableProjection& problem);
-  void move_to(const VariableProjection::Point& point);
+  void move_to(const VariableProjection::Point& point);  // a linearised one
 
   // z (n k, e) = J dtheta
   void derivative(MatrixView<const T> dtheta, MatrixView<T> z) const;

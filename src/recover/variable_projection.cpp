@@ -92,11 +92,12 @@ void VariableProjection::solve_for_w(double ridge, Point& point) const {
     for (Index i = 0; i < features * outputs(); ++i) point.w.data()[i] += gradient.data()[i];
     update_residual();
   }
-  map_.values(point.w, point.values);
   point.squares = squared_norm(point.residual);
   point.cost = point.squares + lambda * squared_norm(point.w);
   point.finite = std::isfinite(point.cost);
 }
+
+void VariableProjection::linearise(Point& point) const { map_.values(point.w, point.values); }
 
 void VariableProjection::gradient(const Point& point, MatrixView<double> dtheta) const {
   map_.adjoint(point.p, point.values, point.residual, dtheta);

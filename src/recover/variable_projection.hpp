@@ -28,7 +28,7 @@ class VariableProjection {
     Matrix<double> p;         // (n k m, k)
     Matrix<double> phi;       // (n k, m d)
     Matrix<double> w;         // (m d, e)
-    Matrix<double> values;    // (n k m, e): X W of every head
+    Matrix<double> values;    // (n k m, e): X W of every head, once linearised
     Matrix<double> residual;  // (n k, e) Y - Phi W
     Matrix<double> gram;      // (m d, m d) Phi^T Phi, lower
     Matrix<double> product;   // (m d, e) Phi^T Y
@@ -42,6 +42,7 @@ class VariableProjection {
 
   void solve_for_w(double ridge, Point& point) const;  // another ridge at the same Theta
 
+  void linearise(Point& point) const;  // before any of the following, and before a tangent is moved there
   // dtheta (d, m d) = J^T residual: minus half the slope of the cost.
   void gradient(const Point& point, MatrixView<double> dtheta) const;
 

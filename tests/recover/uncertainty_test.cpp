@@ -29,6 +29,7 @@ struct Problem {
 
   Problem() {
     projection.evaluate(pack_theta(layer.theta), 0, point);
+    projection.linearise(point);
     fitted = unpack_layer(point.theta, point.w);
   }
 };

@@ -32,7 +32,8 @@ struct Fixture : testing::Test {
 using VariableProjectionTest = Fixture;
 
 template <class T>
-Tangent<T> tangent_at(const VariableProjection& problem, const VariableProjection::Point& point) {
+Tangent<T> tangent_at(const VariableProjection& problem, VariableProjection::Point& point) {
+  problem.linearise(point);
   Tangent<T> tangent(problem);
   tangent.move_to(point);
   return tangent;
@@ -69,6 +70,7 @@ TEST_F(VariableProjectionTest, AdjointOfTheResidualIsTheGradient) {
   Matrix<double> start(kDim, kHeads * kDim), gradient(kDim, kHeads * kDim);
   std::copy_n(theta.data(), kDim * kHeads * kDim, start.data());
   problem.evaluate(std::move(start), 0, point);
+  problem.linearise(point);
   problem.gradient(point, gradient);
   const double h = 1e-6;
   const auto cost_at = [&](double step) {
@@ -162,6 +164,7 @@ TEST_F(VariableProjectionTest, CurvatureIsTheRightFactorOfTheNormalMatrix) {
     for (Index j = 0; j < kDim; ++j) x(i, j) /= std::sqrt(square);
   }
   problem.evaluate(random_matrix(kDim, kHeads * kDim, 3, 0.3), 1e-3, point);
+  problem.linearise(point);
   const Matrix<double> b = problem.curvature(point, kCount * kTokens);
   const Matrix<double> v = random_matrix(1, kHeads * kDim, 7);
   double quadratic = 0;
