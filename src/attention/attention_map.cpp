@@ -37,11 +37,13 @@ void softmax_row(T* logits, Index count) {
 
 template <class T>
 AttentionMap<T>::AttentionMap(MatrixView<const T> x, Index tokens, Index heads, int threads)
-    : x_(x), tokens_(tokens), heads_(heads) {
+    : x_(x), transposed_(x.rows / tokens * x.cols, tokens), tokens_(tokens), heads_(heads) {
   const double d = static_cast<double>(x.cols), k = static_cast<double>(tokens);
   threads_ = threads_for(static_cast<double>(x.rows * heads) * (2 * d * d + 4 * k * d) / 4, threads);
   ensure(x.rows % tokens == 0 && x.stride == x.cols, "attention map: ", x.rows, " rows of ", tokens,
          " tokens");
+  for (Index row = 0; row < x.rows; ++row)
+    for (Index q = 0; q < x.cols; ++q) transposed_(row / tokens * x.cols + q, row % tokens) = x(row, q);
 }
 
 template <class T>
@@ -66,8 +68,8 @@ void AttentionMap<T>::evaluate(MatrixView<const T> theta, MatrixView<T> p, Matri
       const Index row = (here.first + e) * k;
       const MatrixView<const T> x = x_.block(row, 0, k, d);
       const MatrixView<T> logits = p.block(row * m, 0, k * m, k);
-      gemm(Trans::no, Trans::yes, T(1), MatrixView<const T>(u.data() + e * k * m * d, k * m, d), x, T(0),
-           logits);
+      gemm(Trans::no, Trans::no, T(1), MatrixView<const T>(u.data() + e * k * m * d, k * m, d),
+           transposed(here.first + e), T(0), logits);
       for (Index r = 0; r < k * m; ++r) softmax_row(logits.row(r), k);
       gemm(Trans::no, Trans::no, T(1), MatrixView<const T>(logits), x, T(0),
            MatrixView<T>(phi.row(row), k * m, d));
@@ -76,7 +78,7 @@ void AttentionMap<T>::evaluate(MatrixView<const T> theta, MatrixView<T> p, Matri
 }
 
 template <class T>
-void AttentionMap<T>::values(MatrixView<const T> w, MatrixView<T> v) const {
+void AttentionMap<T>::values(MatrixView<const T> w, MatrixView<T> vt) const {
   const Index k = tokens_, m = heads_, d = dim(), e = w.cols;
   Matrix<T> side(d, m * e);  // W_i side by side: one product for all heads
   for (Index i = 0; i < m; ++i)
@@ -87,10 +89,10 @@ void AttentionMap<T>::values(MatrixView<const T> w, MatrixView<T> v) const {
     gemm(Trans::no, Trans::no, T(1), x_.block(here.first * k, 0, here.count * k, d),
          std::as_const(side).view(), T(0), all.view());
     for (Index example = 0; example < here.count; ++example)
-      for (Index i = 0; i < m; ++i)
-        for (Index t = 0; t < k; ++t)
-          std::copy_n(all.data() + (example * k + t) * m * e + i * e, e,
-                      v.row(((here.first + example) * m + i) * k + t));
+      for (Index t = 0; t < k; ++t)
+        for (Index i = 0; i < m; ++i)
+          for (Index c = 0; c < e; ++c)
+            vt((here.first + example) * e + c, i * k + t) = all(example * k + t, i * e + c);
   });
 }
 
@@ -104,8 +106,8 @@ void AttentionMap<T>::derivative(MatrixView<const T> p, MatrixView<const T> v, M
     gemm(Trans::no, Trans::no, T(1), x_.block(here.first * k, 0, here.count * k, d), dtheta, T(0), u.view());
     for (Index example = 0; example < here.count; ++example) {
       const Index row = (here.first + example) * k;
-      gemm(Trans::no, Trans::yes, T(1), MatrixView<const T>(u.data() + example * k * m * d, k * m, d),
-           x_.block(row, 0, k, d), T(0), t.view());
+      gemm(Trans::no, Trans::no, T(1), MatrixView<const T>(u.data() + example * k * m * d, k * m, d),
+           transposed(here.first + example), T(0), t.view());
       softmax_derivative<T>(p.block(row * m, 0, k * m, k), t);
       gemm(Trans::no, Trans::no, T(1), MatrixView<const T>(t.data(), k, m * k), v.block(row * m, 0, m * k, e),
            T(0), df.block(row, 0, k, e));
@@ -114,17 +116,17 @@ void AttentionMap<T>::derivative(MatrixView<const T> p, MatrixView<const T> v, M
 }
 
 template <class T>
-void AttentionMap<T>::adjoint(MatrixView<const T> p, MatrixView<const T> v, MatrixView<const T> g,
+void AttentionMap<T>::adjoint(MatrixView<const T> p, MatrixView<const T> vt, MatrixView<const T> g,
                               MatrixView<T> dtheta) const {
-  const Index k = tokens_, m = heads_, d = dim(), e = v.cols;
+  const Index k = tokens_, m = heads_, d = dim(), e = g.cols;
   std::vector<Matrix<T>> parts(static_cast<std::size_t>(block_count()));
   parallel_for(threads_, block_count(), [&](Index b, int) {
     const Block here = block(b);
     Matrix<T> u(here.count * k, m * d), t(k * m, k);
     for (Index example = 0; example < here.count; ++example) {
       const Index row = (here.first + example) * k;
-      gemm(Trans::no, Trans::yes, T(1), g.block(row, 0, k, e), v.block(row * m, 0, m * k, e), T(0),
-           MatrixView<T>(t.data(), k, m * k));
+      gemm(Trans::no, Trans::no, T(1), g.block(row, 0, k, e),
+           vt.block((here.first + example) * e, 0, e, m * k), T(0), MatrixView<T>(t.data(), k, m * k));
       softmax_derivative<T>(p.block(row * m, 0, k * m, k), t);
       gemm(Trans::no, Trans::no, T(1), std::as_const(t).view(), x_.block(row, 0, k, d), T(0),
            MatrixView<T>(u.data() + example * k * m * d, k * m, d));
@@ -140,6 +142,16 @@ void AttentionMap<T>::adjoint(MatrixView<const T> p, MatrixView<const T> v, Matr
       for (Index j = 0; j < m * d; ++j) dtheta(i, j) += part(i, j);
 }
 
+template <class T>
+void untranspose_values(MatrixView<const double> vt, Index outputs, MatrixView<T> v) {
+  for (Index example = 0; example < vt.rows / outputs; ++example)
+    for (Index c = 0; c < outputs; ++c)
+      for (Index b = 0; b < vt.cols; ++b)
+        v(example * vt.cols + b, c) = static_cast<T>(vt(example * outputs + c, b));
+}
+
+template void untranspose_values<float>(MatrixView<const double>, Index, MatrixView<float>);
+template void untranspose_values<double>(MatrixView<const double>, Index, MatrixView<double>);
 template void softmax_row<float>(float*, Index);
 template void softmax_row<double>(double*, Index);
 template class AttentionMap<float>;

@@ -11,7 +11,8 @@
 // Of F = sum_i P^i X W_i at fixed W, with the values V_e (m k, e) = x_b W_i of an example (row i k + b):
 // along dTheta, dL = (X dTheta) X_e^T, dP = P * (dL - <P, dL>), dF_e = dP V_e, where dP is read as (k, m k).
 // Adjoint: for G (n k, e), T = G_e V_e^T, C = P * (T - <P, T>), dTheta = X^T (C X_e). Each costs n k m (2 d^2
-// + 2 k (d + e)) flops.
+// + 2 k (d + e)) flops. Half of that is in products of one example, in which a transposed factor costs up to
+// twice the time: X_e^T and V_e^T are therefore kept as they are needed.
 //
 // Work is cut into fixed blocks of examples; sums over blocks are taken in order, so threads do not change a
 // bit.
@@ -34,13 +35,13 @@ class AttentionMap {
 
   // P (n k m, k) and Phi (n k, m d) at theta (d, m d).
   void evaluate(MatrixView<const T> theta, MatrixView<T> p, MatrixView<T> phi) const;
-  // V (n k m, e) for w (m d, e).
-  void values(MatrixView<const T> w, MatrixView<T> v) const;
-  // dF (n k, e) along dtheta, at the attention p and the values v.
+  // V^T of every example, (n e, m k), for w (m d, e).
+  void values(MatrixView<const T> w, MatrixView<T> vt) const;
+  // dF (n k, e) along dtheta, at the attention p and the values v (n m k, e).
   void derivative(MatrixView<const T> p, MatrixView<const T> v, MatrixView<const T> dtheta,
                   MatrixView<T> df) const;
   // dtheta (d, m d) = sum over rows of <g, dF/dTheta>, g (n k, e).
-  void adjoint(MatrixView<const T> p, MatrixView<const T> v, MatrixView<const T> g,
+  void adjoint(MatrixView<const T> p, MatrixView<const T> vt, MatrixView<const T> g,
                MatrixView<T> dtheta) const;
 
  private:
@@ -49,11 +50,19 @@ class AttentionMap {
     Index first, count;  // examples
   };
   Block block(Index b) const;
+  MatrixView<const T> transposed(Index example) const {
+    return transposed_.view().block(example * dim(), 0, dim(), tokens_);
+  }
 
   MatrixView<const T> x_;
+  Matrix<T> transposed_;  // (n d, k): X_e^T
   Index tokens_, heads_;
   int threads_;
 };
+
+// V (n m k, e) from V^T (n e, m k), each converted on the way.
+template <class T>
+void untranspose_values(MatrixView<const double> vt, Index outputs, MatrixView<T> v);
 
 // One softmax row in place.
 template <class T>

@@ -34,9 +34,9 @@ double predicted_bytes(const Split& split, Index heads) {
   const double rows = static_cast<double>(split.train_x.rows), e = static_cast<double>(split.train_y.cols);
   const double features = static_cast<double>(heads * split.train_x.cols);
   const double m = static_cast<double>(heads), k = static_cast<double>(split.tokens);
-  // Two points (P, Phi, values, residual, Gram and factor) and a tangent (P, Q, values); the images of CG and
-  // the products of a block.
-  return 8 * (rows * 3 * (m * k + features + m * e) + rows * 5 * e + 6 * features * features);
+  // Two points (P, Phi, values, residual, Gram and factor) and a tangent (P, Q, values twice); the images of
+  // CG and the products of a block.
+  return 8 * (rows * (3 * (m * k + features) + 4 * m * e) + rows * 5 * e + 6 * features * features);
 }
 
 template <class Work>

@@ -34,12 +34,14 @@ Tangent<T>::Tangent(const VariableProjection& problem)
       map_(std::as_const(x_).view(), problem.tokens(), problem.heads(), problem.threads()),
       p_(problem.rows() * problem.heads(), problem.tokens()),
       values_(problem.rows() * problem.heads(), problem.outputs()),
+      values_t_(problem.rows() / problem.tokens() * problem.outputs(), problem.heads() * problem.tokens()),
       q_(problem.rows(), problem.heads() * problem.dim()) {}
 
 template <class T>
 void Tangent<T>::move_to(const VariableProjection::Point& point) {
   convert<T>(point.p.view(), p_.view());
-  convert<T>(point.values.view(), values_.view());
+  convert<T>(point.values.view(), values_t_.view());
+  untranspose_values<T>(point.values.view(), problem_.outputs(), values_.view());
   // The inverse of the factor makes Q a plain product, several times faster than solving row by row.
   const Index features = q_.cols();
   Matrix<double> inverse = Matrix<double>::zeros(features, features);
@@ -72,7 +74,7 @@ void Tangent<T>::project(MatrixView<T> z) const {
 
 template <class T>
 void Tangent<T>::adjoint(MatrixView<const T> z, MatrixView<T> dtheta) const {
-  map_.adjoint(p_, values_, z, dtheta);
+  map_.adjoint(p_, values_t_, z, dtheta);
 }
 
 template <class T>

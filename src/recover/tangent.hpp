@@ -30,7 +30,7 @@ class Tangent {
   const VariableProjection& problem_;
   Matrix<T> x_;
   AttentionMap<T> map_;
-  Matrix<T> p_, values_, q_;  // (n k m, k), (n k m, e), (n k, m d)
+  Matrix<T> p_, values_, values_t_, q_;  // (n k m, k), (n m k, e), (n e, m k), (n k, m d)
 };
 
 }  // namespace headlens

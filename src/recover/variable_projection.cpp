@@ -45,7 +45,7 @@ VariableProjection::Point VariableProjection::make_point() const {
   point.p = Matrix<double>(rows() * heads(), map_.tokens());
   point.phi = Matrix<double>(rows(), features);
   point.w = Matrix<double>(features, outputs());
-  point.values = Matrix<double>(rows() * heads(), outputs());
+  point.values = Matrix<double>(rows() / tokens() * outputs(), heads() * tokens());
   point.residual = Matrix<double>(rows(), outputs());
   point.gram = Matrix<double>(features, features);
   point.product = Matrix<double>(features, outputs());
@@ -107,7 +107,7 @@ Matrix<double> VariableProjection::curvature(const Point& point, Index wanted) c
   const Index k = map_.tokens(), m = heads(), d = dim(), e = outputs();
   const Index step = std::max<Index>(1, rows() / std::max<Index>(1, wanted));
   Matrix<double> b = Matrix<double>::zeros(m * d, m * d);
-  Matrix<double> stacked(m * d, kStack * e), centred(k, d), weighted(k, e);
+  Matrix<double> stacked(m * d, kStack * e), centred(k, d), weighted(e, k);
   Index used = 0;
   const auto add_stacked = [&](Index count) {
     syrk(Trans::no, 1.0, std::as_const(stacked).view().block(0, 0, m * d, count * e), 1.0, b.view());
@@ -120,12 +120,12 @@ Matrix<double> VariableProjection::curvature(const Point& point, Index wanted) c
       // C W = sum_b p_b (x_b - mean) (x_b W - mean W): only the left factor needs centring.
       const double* p = point.p.data() + (row * m + i) * k;
       const double* mean = point.phi.data() + row * m * d + i * d;
-      const MatrixView<const double> values = point.values.view().block((example * m + i) * k, 0, k, e);
-      for (Index t = 0; t < k; ++t) {
+      const MatrixView<const double> values = point.values.view().block(example * e, i * k, e, k);
+      for (Index t = 0; t < k; ++t)
         for (Index q = 0; q < d; ++q) centred(t, q) = x(t, q) - mean[q];
-        for (Index c = 0; c < e; ++c) weighted(t, c) = p[t] * values(t, c);
-      }
-      gemm(Trans::yes, Trans::no, 1.0, std::as_const(centred).view(), std::as_const(weighted).view(), 0.0,
+      for (Index c = 0; c < e; ++c)
+        for (Index t = 0; t < k; ++t) weighted(c, t) = p[t] * values(c, t);
+      gemm(Trans::yes, Trans::yes, 1.0, std::as_const(centred).view(), std::as_const(weighted).view(), 0.0,
            stacked.view().block(i * d, place * e, d, e));
     }
     if (place == kStack - 1) add_stacked(kStack);

@@ -28,7 +28,7 @@ class VariableProjection {
     Matrix<double> p;         // (n k m, k)
     Matrix<double> phi;       // (n k, m d)
     Matrix<double> w;         // (m d, e)
-    Matrix<double> values;    // (n k m, e): X W of every head, once linearised
+    Matrix<double> values;    // (n e, m k): (X W)^T of every example and head, once linearised
     Matrix<double> residual;  // (n k, e) Y - Phi W
     Matrix<double> gram;      // (m d, m d) Phi^T Phi, lower
     Matrix<double> product;   // (m d, e) Phi^T Y

@@ -102,10 +102,11 @@ TEST(AttentionMap, DerivativeIsTheLimitOfDifferences) {
     Matrix<double> theta = random_matrix(s.d, s.m * s.d, 3, 1.0 / static_cast<double>(s.d));
     const AttentionMap<double> map(x, s.k, s.m, 2);
     Matrix<double> p(s.n * s.k * s.m, s.k), q(s.n * s.k * s.m, s.k), phi(s.n * s.k, s.m * s.d),
-        values(s.n * s.k * s.m, kOutputs), slope(s.n * s.k, kOutputs);
+        vt(s.n * kOutputs, s.m * s.k), v(s.n * s.k * s.m, kOutputs), slope(s.n * s.k, kOutputs);
     map.evaluate(theta, p, phi);
-    map.values(w, values);
-    map.derivative(p, values, direction, slope);
+    map.values(w, vt);
+    untranspose_values<double>(vt, kOutputs, v);
+    map.derivative(p, v, direction, slope);
     const double h = 1e-5;
     const auto move = [&](double by) {
       for (Index i = 0; i < theta.rows() * theta.cols(); ++i) theta.data()[i] += by * direction.data()[i];
@@ -126,16 +127,18 @@ TEST(AttentionMap, AdjointIsTheTransposeAndIndependentOfThreads) {
     const Matrix<double> x = random_matrix(s.n * s.k, s.d, 1), theta = random_matrix(s.d, s.m * s.d, 2),
                          v = random_matrix(s.d, s.m * s.d, 3), g = random_matrix(s.n * s.k, kOutputs, 4),
                          w = random_matrix(s.m * s.d, kOutputs, 5);
-    Matrix<double> p(s.n * s.k * s.m, s.k), phi(s.n * s.k, s.m * s.d), values(s.n * s.k * s.m, kOutputs),
-        jv(s.n * s.k, kOutputs), jtg(s.d, s.m * s.d), again(s.d, s.m * s.d);
+    Matrix<double> p(s.n * s.k * s.m, s.k), phi(s.n * s.k, s.m * s.d), vt(s.n * kOutputs, s.m * s.k),
+        values(s.n * s.k * s.m, kOutputs), jv(s.n * s.k, kOutputs), jtg(s.d, s.m * s.d),
+        again(s.d, s.m * s.d);
     const AttentionMap<double> map(x, s.k, s.m, 1);
     map.evaluate(theta, p, phi);
-    map.values(w, values);
+    map.values(w, vt);
+    untranspose_values<double>(vt, kOutputs, values);
     map.derivative(p, values, v, jv);
-    map.adjoint(p, values, g, jtg);
+    map.adjoint(p, vt, g, jtg);
     const double scale = std::sqrt(inner(g, g) * inner(jv, jv));
     EXPECT_NEAR(inner(g, jv), inner(jtg, v), 1e-12 * (scale + 1));
-    AttentionMap<double>(x, s.k, s.m, 3).adjoint(p, values, g, again);
+    AttentionMap<double>(x, s.k, s.m, 3).adjoint(p, vt, g, again);
     for (Index i = 0; i < again.rows() * again.cols(); ++i) ASSERT_EQ(again.data()[i], jtg.data()[i]);
   }
 }
