@@ -4,12 +4,15 @@
 #include <cmath>
 #include <type_traits>
 
+#include "base/parallel.hpp"
 #include "linalg/blas.hpp"
 #include "linalg/cholesky.hpp"
+#include "linalg/tiles.hpp"
 
 namespace headlens {
-
 namespace {
+
+constexpr Index kTileRows = 64;
 
 template <class T>
 void add_of(T factor, const Matrix<T>& from, Matrix<T>& to) {
@@ -52,12 +55,13 @@ Matrix<double> copy_of(const Matrix<double>& a) { return duplicate(a); }
 
 void Preconditioner::refresh(const VariableProjection& problem, const VariableProjection::Point& point) {
   curvature_ = problem.curvature(point, 32 * problem.heads() + 64);
+  threads_ = problem.threads();
 }
 
 void Preconditioner::shift(double mu) {
   factor_ = copy_of(curvature_);
   for (Index j = 0; j < factor_.rows(); ++j) factor_(j, j) += mu;
-  usable_ = cholesky(factor_, 1).ok();
+  usable_ = cholesky(factor_, threads_).ok();
   if (usable_) factor_single_ = scaled<float>(1, factor_);
 }
 
@@ -71,8 +75,13 @@ Matrix<T> Preconditioner::apply(const Matrix<T>& a) const {
   else
     factor = factor_.view();
   // x (L L^T)^-1 = (x L^-T) L^-1
-  trsm(Side::right, Trans::yes, factor, out.view());
-  trsm(Side::right, Trans::no, factor, out.view());
+  const double flops = 2.0 * static_cast<double>(a.rows() * a.cols()) * static_cast<double>(a.cols());
+  parallel_for(threads_for(flops, threads_), tile_count(a.rows(), kTileRows), [&](Index item, int) {
+    const Tile tile = tile_at(a.rows(), kTileRows, item);
+    const MatrixView<T> rows = out.view().block(tile.begin, 0, tile.size, a.cols());
+    trsm(Side::right, Trans::yes, factor, rows);
+    trsm(Side::right, Trans::no, factor, rows);
+  });
   return out;
 }
 

@@ -17,6 +17,7 @@ class Preconditioner {
  private:
   Matrix<double> curvature_, factor_;
   Matrix<float> factor_single_;
+  int threads_ = 1;
   bool usable_ = false;
 };
 

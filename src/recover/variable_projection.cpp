@@ -4,17 +4,19 @@
 #include <cmath>
 #include <utility>
 
+#include "base/parallel.hpp"
 #include "linalg/blas.hpp"
 #include "linalg/cholesky.hpp"
 #include "linalg/gram.hpp"
 #include "linalg/multiply.hpp"
+#include "linalg/tiles.hpp"
 
 namespace headlens {
 namespace {
 
 constexpr double kJitter = 1e-14;
 constexpr double kRefineBelow = 1e-6;
-constexpr Index kStack = 8;  // rows whose curvature is added at once
+constexpr Index kStack = 32;  // rows whose curvature is added at once
 
 }  // namespace
 
@@ -103,36 +105,44 @@ void VariableProjection::gradient(const Point& point, MatrixView<double> dtheta)
   map_.adjoint(point.p, point.values, point.residual, dtheta);
 }
 
-Matrix<double> VariableProjection::curvature(const Point& point, Index wanted) const {
-  const Index k = map_.tokens(), m = heads(), d = dim(), e = outputs();
-  const Index step = std::max<Index>(1, rows() / std::max<Index>(1, wanted));
-  Matrix<double> b = Matrix<double>::zeros(m * d, m * d);
-  Matrix<double> stacked(m * d, kStack * e), centred(k, d), weighted(e, k);
-  Index used = 0;
-  const auto add_stacked = [&](Index count) {
-    syrk(Trans::no, 1.0, std::as_const(stacked).view().block(0, 0, m * d, count * e), 1.0, b.view());
-  };
-  for (Index row = 0; row < rows(); row += step) {
-    if (!row_weights_.empty() && row_weights_[static_cast<std::size_t>(row)] == 0) continue;
-    const Index example = row / k, place = used++ % kStack;
-    const MatrixView<const double> x = x_.block(example * k, 0, k, d);
-    for (Index i = 0; i < m; ++i) {
-      // C W = sum_b p_b (x_b - mean) (x_b W - mean W): only the left factor needs centring.
-      const double* p = point.p.data() + (row * m + i) * k;
-      const double* mean = point.phi.data() + row * m * d + i * d;
-      const MatrixView<const double> values = point.values.view().block(example * e, i * k, e, k);
-      for (Index t = 0; t < k; ++t)
-        for (Index q = 0; q < d; ++q) centred(t, q) = x(t, q) - mean[q];
-      for (Index c = 0; c < e; ++c)
-        for (Index t = 0; t < k; ++t) weighted(c, t) = p[t] * values(c, t);
-      gemm(Trans::yes, Trans::yes, 1.0, std::as_const(centred).view(), std::as_const(weighted).view(), 0.0,
-           stacked.view().block(i * d, place * e, d, e));
-    }
-    if (place == kStack - 1) add_stacked(kStack);
+// K (m d, e), the stacked C^i W_i of one row: C W = sum_b p_b (x_b - mean) (x_b W - mean W)^T, where only the
+// left factor needs centring.
+void VariableProjection::slopes(const Point& point, Index row, MatrixView<double> out) const {
+  const Index k = tokens(), m = heads(), d = dim(), e = outputs(), example = row / k;
+  const MatrixView<const double> x = x_.block(example * k, 0, k, d);
+  Matrix<double> centred(k, d), weighted(e, k);
+  for (Index i = 0; i < m; ++i) {
+    const double* p = point.p.data() + (row * m + i) * k;
+    const double* mean = point.phi.data() + row * m * d + i * d;
+    const MatrixView<const double> values = point.values.view().block(example * e, i * k, e, k);
+    for (Index t = 0; t < k; ++t)
+      for (Index q = 0; q < d; ++q) centred(t, q) = x(t, q) - mean[q];
+    for (Index c = 0; c < e; ++c)
+      for (Index t = 0; t < k; ++t) weighted(c, t) = p[t] * values(c, t);
+    gemm(Trans::yes, Trans::yes, 1.0, std::as_const(centred).view(), std::as_const(weighted).view(), 0.0,
+         out.block(i * d, 0, d, e));
   }
-  if (used % kStack != 0) add_stacked(used % kStack);
+}
+
+Matrix<double> VariableProjection::curvature(const Point& point, Index wanted) const {
+  const Index features = heads() * dim(), e = outputs();
+  std::vector<Index> sample;
+  const Index step = std::max<Index>(1, rows() / std::max<Index>(1, wanted));
+  for (Index row = 0; row < rows(); row += step)
+    if (row_weights_.empty() || row_weights_[static_cast<std::size_t>(row)] != 0) sample.push_back(row);
+  const auto used = static_cast<Index>(sample.size());
+  Matrix<double> b = Matrix<double>::zeros(features, features), stacked(features, kStack * e);
+  for (Index item = 0; item < tile_count(used, kStack); ++item) {
+    const Tile tile = tile_at(used, kStack, item);
+    const double flops = 4.0 * static_cast<double>(tile.size * tokens() * features * e);
+    parallel_for(threads_for(flops, threads_), tile.size, [&](Index j, int) {
+      slopes(point, sample[static_cast<std::size_t>(tile.begin + j)],
+             stacked.view().block(0, j * e, features, e));
+    });
+    add_outer(std::as_const(stacked).view().block(0, 0, features, tile.size * e), b, threads_);
+  }
   const double scale = static_cast<double>(rows()) / static_cast<double>(used);
-  for (Index i = 0; i < m * d; ++i)
+  for (Index i = 0; i < features; ++i)
     for (Index j = 0; j <= i; ++j) b(i, j) *= scale;
   return b;
 }

@@ -63,6 +63,8 @@ class VariableProjection {
   int threads() const { return threads_; }
 
  private:
+  void slopes(const Point& point, Index row, MatrixView<double> out) const;
+
   MatrixView<const double> x_, y_;
   AttentionMap<double> map_;
   int threads_;
