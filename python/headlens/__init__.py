@@ -22,8 +22,9 @@ from typing import TYPE_CHECKING
 
 from ._blas_core import load_core as _load_core
 
-_core = _load_core()
+_load_core()
 
+from . import _core  # noqa: E402
 from ._call import NumericalWarning, info  # noqa: E402
 from ._generate import generate  # noqa: E402
 from ._kernel import attention_kernel  # noqa: E402

@@ -22,8 +22,8 @@ def as_numpy(values: Any, name: str) -> np.ndarray:
                     f"{name}: it is on {values.device}, expected main memory (copy it there first, as .cpu() does)"
                 ) from error
             # Types that DLPack has and NumPy has not (bfloat16), and read-only memory of older NumPy.
-            if hasattr(values, "float") and callable(values.float):
-                return np.asarray(values.float())
+            if callable(getattr(values, "float", None)) and values.float() is not values:
+                return as_numpy(values.float(), name)
     try:
         return np.asarray(values)
     except ValueError:

@@ -79,7 +79,10 @@ def _bytes(max_memory: Any) -> int:
     if max_memory is None:
         return 0
     if isinstance(max_memory, str):
-        return _core.parse_bytes(max_memory)
+        try:
+            return _core.parse_bytes(max_memory)
+        except ValueError as error:
+            raise ValueError(f"max_memory: {error}") from None
     value = seed_of(max_memory, "max_memory")
     if value < 1:
         raise ValueError(f"max_memory: {value} given, expected bytes, a size such as '8G', or None")

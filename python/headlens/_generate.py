@@ -10,7 +10,7 @@ from ._sets import Sets
 
 
 def task_options(task: str, keys: int | tuple[int, int], **values: Any) -> _core.TaskOptions:
-    low, high = (keys, keys) if np.ndim(keys) == 0 else keys  # type: ignore[misc]
+    low, high = keys if isinstance(keys, tuple | list) else (keys, keys)
     return fill(_core.TaskOptions(), task=task, min_keys=low, max_keys=high, **values)
 
 

@@ -1,22 +1,12 @@
 """Kernels of infinitely many heads."""
 
-from typing import Any, Literal, overload
-
-import numpy as np
+from typing import Any
 
 from . import _core
 from ._call import fill, seed_of, settings
 from ._sets import as_sequences, as_sets, precision_of
 
 
-@overload
-def attention_kernel(
-    X: Any, Z: Any = None, *, return_standard_error: Literal[False] = False, **options: Any
-) -> np.ndarray: ...
-@overload
-def attention_kernel(
-    X: Any, Z: Any = None, *, return_standard_error: Literal[True], **options: Any
-) -> tuple[np.ndarray, float | None]: ...
 def attention_kernel(
     X: Any,
     Z: Any = None,
@@ -55,7 +45,7 @@ def attention_kernel(
 
     Returns
     -------
-    array (len(X), len(Z))
+    array (len(X), len(Z)), and the standard error if it is asked for
 
     >>> import headlens
     >>> X, _ = headlens.generate("power-mean", dim=3, keys=4, count=6)

@@ -50,6 +50,7 @@ class Certificate:
     seconds: float
 
     def to_dict(self) -> dict[str, Any]:
+        """Plain dicts, lists and numbers."""
         return asdict(self)
 
     def to_json(self) -> str:
@@ -136,8 +137,9 @@ class Recovery:
 
     def plot(self, truth: AttentionLayer | None = None, **options: Any) -> Any:
         """The certificate, and the heads beside those of `truth`, drawn by `headlens.plot`."""
-        from . import plot  # type: ignore[attr-defined]
+        import importlib
 
+        plot = importlib.import_module("headlens.plot")
         return plot.recovery(self, truth, **options)
 
 

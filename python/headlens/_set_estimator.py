@@ -17,7 +17,17 @@ from ._sets import Sets, as_sequences, as_sets, precision_of
 class SetEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Sets in; a model of the library, its features and its file out."""
 
-    # Parameters of the constructors below that are options of the library, by the struct that holds them.
+    # What every constructor stores.
+    score_function: str
+    precision: str
+    ridge: float | str
+    sequence: bool
+    random_state: Any
+    threads: int | None
+    max_memory: int | str | None
+    verbose: bool | int
+
+    # Parameters of the constructors that are options of the library, by the struct that holds them.
     _FEATURES = ("model", "positions", "bias_scale", "weight_scale")
     _TRAINING = ("loss", "norm_ball", "huber_delta", "intercept", "solver", "centres", "block_sets")
 
@@ -47,8 +57,12 @@ class SetEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         """Writes the model file of the command line, byte for byte; `headlens.load` reads it."""
         self._fitted_model().save(Path(path))
 
+    def _encode(self, y: Any) -> np.ndarray:
+        """y as the library reads it."""
+        raise NotImplementedError
+
     def _read(self, X: Any) -> tuple[_core.Sets, np.dtype]:
-        return as_sequences(X) if getattr(self, "sequence", False) else as_sets(X)
+        return as_sequences(X) if self.sequence else as_sets(X)
 
     def _settings(self) -> Any:
         return settings(self.threads, self.max_memory, bool(self.verbose))
@@ -77,8 +91,8 @@ class SetEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     def _warn_of_outcome(self, report: dict[str, Any]) -> None:
         if report["status"] == "stalled":
             warn(
-                f"{type(self).__name__}: stalled after {report['iterations']} iterations, residual "
-                f"{report['residual']:.1e}: the model is not the minimum"
+                f"{type(self).__name__}: stalled at a residual of {report['residual']:.1e} ({report['method']}): "
+                "the model is not the minimum"
             )
         if report["status"] == "not_positive_definite":
             warn(
@@ -122,7 +136,7 @@ class SetEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
     @property
     def _n_features_out(self) -> int:
-        return self.values_.size // self.intercept_.size
+        return int(self.values_.size // self.intercept_.size)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_model")
@@ -135,7 +149,7 @@ class SetEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         return tags
 
 
-def _heads(heads: Any) -> int:
+def _heads(heads: Any) -> Any:
     """A whole number, or "inf"."""
     if heads == "inf" or (isinstance(heads, float) and heads == np.inf):
         return _core.INFINITE_HEADS

@@ -133,4 +133,5 @@ class Study:
             return self._study.report(Path(store), Path(folder), how)
 
     def __repr__(self) -> str:
-        return f"Study({self.name!r}: {self.title})" if self.title else f"Study({self.name!r})"
+        title = "" if self.title in ("", self.name) else f": {self.title}"
+        return f"Study({self.name!r}{title})"

@@ -57,7 +57,7 @@ def theory(
               64      0.3824           0.1681
             1024     0.09561        3.433e-06
     """
-    numbers = [samples] if np.ndim(samples) == 0 else list(samples)  # type: ignore[arg-type]
+    numbers = list(samples) if isinstance(samples, Iterable) else [samples]
     options = _core.TheoryOptions()
     options.task = task_options(task, keys, dim=dim, degree=degree, pure=pure, noise=noise)
     fill(options, model=model, samples=[int(n) for n in numbers])

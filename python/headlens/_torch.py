@@ -10,8 +10,8 @@ class TorchAttentionLayer(torch.nn.Module):
 
     def __init__(self, theta: Any, w: Any):
         super().__init__()
-        self.theta = torch.nn.Parameter(torch.tensor(theta))
-        self.w = torch.nn.Parameter(torch.tensor(w))
+        self.theta = torch.nn.Parameter(torch.from_dlpack(theta.copy()))
+        self.w = torch.nn.Parameter(torch.from_dlpack(w.copy()))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         scores = torch.einsum("...id,mde,...je->...mij", x, self.theta, x)
