@@ -339,7 +339,7 @@ class RandomFeatureAttentionClassifier(ClassifierMixin, SetEstimator):
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy; for sequences, over all tokens."""
-        predicted, y = self.predict(X), np.asarray(y)
+        predicted, y = self.predict(X), as_numpy(y, "y")
         if self.sequence:
             predicted, y = predicted.ravel(), y.ravel()
         return float(accuracy_score(y, predicted, sample_weight=sample_weight))
@@ -352,7 +352,8 @@ class RandomFeatureAttentionClassifier(ClassifierMixin, SetEstimator):
 
     def _encode(self, y: Any) -> np.ndarray:
         """Integers stay what they are, as in the command line's files; other labels become 0, 1, ..."""
-        labels = np.asarray(y) if self.sequence else column_or_1d(y, warn=True)
+        labels = as_numpy(y, "y")
+        labels = labels if self.sequence else column_or_1d(labels, warn=True)
         check_classification_targets(labels.ravel())
         self.classes_, codes = np.unique(labels, return_inverse=True)
         if len(self.classes_) < 2:
