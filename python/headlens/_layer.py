@@ -233,6 +233,10 @@ class AttentionLayer:
         """Heads with equal Theta merged, heads with W = 0 dropped."""
         return AttentionLayer._wrap(self._layer.canonical())
 
+    def restrict(self, dim: int) -> "AttentionLayer":
+        """The layer on the first `dim` coordinates of tokens and outputs."""
+        return AttentionLayer._wrap(self._layer.restrict(dim))
+
     def __repr__(self) -> str:
         return f"AttentionLayer(heads={self.heads}, dim={self.dim}, outputs={self.outputs})"
 

@@ -58,7 +58,7 @@ class Certificate:
         return json.dumps(self.to_dict(), indent=2) + "\n"
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Recovery:
     """A recovered layer and its certificate."""
 

@@ -5,7 +5,6 @@
 
 #include <chrono>
 #include <exception>
-#include <optional>
 
 #include "headlens/error.hpp"
 #include "headlens/execution.hpp"
@@ -39,7 +38,9 @@ class Call {
   auto run(F&& f) {
     const nb::gil_scoped_release release;
     try {
-      return f(static_cast<const Execution&>(execution_));
+      auto result = f(static_cast<const Execution&>(execution_));
+      if (raised_) std::rethrow_exception(raised_);  // too late to stop it, but not to be heard
+      return result;
     } catch (const Error& error) {
       if (error.code() == ErrorCode::interrupted && raised_) std::rethrow_exception(raised_);
       throw;
@@ -50,7 +51,7 @@ class Call {
   using Clock = std::chrono::steady_clock;
   static constexpr std::chrono::milliseconds kPause{50};  // between visits; nothing computed depends on it
 
-  // Runs `visit` in the interpreter; false from it, or an exception, leaves one to raise.
+  // Runs `visit` in the interpreter and keeps what it throws.
   template <class F>
   void enter(F&& visit) {
     if (raised_) return;

@@ -106,6 +106,18 @@ def test_calls_from_several_threads_at_once(tokens):
     assert len(results) == 8 and all((r == expected).all() for r in results)
 
 
+def worker_threads():
+    with headlens._call.settings() as how:
+        return how.threads
+
+
+def test_workers_of_joblib_share_the_cores():
+    joblib = pytest.importorskip("joblib")
+    jobs = 2
+    each = joblib.Parallel(n_jobs=jobs)(joblib.delayed(worker_threads)() for _ in range(3))
+    assert set(each) == {max(1, joblib.cpu_count() // jobs)}
+
+
 def test_threads_never_change_a_result(tokens, monkeypatch):
     X, y = tokens
 
