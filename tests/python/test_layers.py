@@ -38,6 +38,7 @@ def test_layers_are_values(rng):
     assert repr(layer) == "AttentionLayer(heads=2, dim=3, outputs=3)"
     doubled = headlens.AttentionLayer(np.concatenate([before, before]), np.concatenate([w, w]))
     assert doubled.canonical().heads == 2
+    np.testing.assert_array_equal(layer.restrict(2).theta, before[:, :2, :2])
 
 
 def test_recovery_of_a_planted_layer():

@@ -1,6 +1,7 @@
 """The package and the program are one library: the same bytes, and predictions that NumPy confirms."""
 
 import json
+import shutil
 import subprocess
 
 import headlens
@@ -235,6 +236,13 @@ test-samples = 50
 [grid]
 samples = [16, 32]
 """
+FIGURE = """
+[[figure]]
+kind = "learning-curves"
+title = "Error"
+x = "samples"
+y = "nmse"
+"""
 
 
 def test_studies_share_a_store_with_the_program(tmp_path):
@@ -259,3 +267,16 @@ def test_a_failed_cell_is_a_warning(tmp_path):
     with pytest.warns(headlens.NumericalWarning, match="4 of 4 cells failed"):
         study.run(tmp_path / "s.db", max_memory="4K")
     assert all("may be used" in row["error"] for row in study.results(tmp_path / "s.db"))
+
+
+@pytest.mark.skipif(shutil.which("gnuplot") is None, reason="gnuplot is not installed")
+def test_reports(tmp_path):
+    study = headlens.Study.from_text(STUDY + FIGURE)
+    study.run(tmp_path / "r.db")
+    made = study.report(tmp_path / "r.db", tmp_path / "python")
+    found = run_json("report", tmp_path / "r.db", "-o", tmp_path / "program")
+    assert made["page"].read_text().startswith("<!doctype html>")
+    assert made["findings"] == [{k: v for k, v in f.items() if k != "study"} for f in found["findings"]]
+    assert (
+        made["figures"] == [figure["name"] for figure in found["figures"]] and made["cells"] == found["cells"]
+    )
