@@ -2,8 +2,10 @@
 
 import contextlib
 import logging
+import operator
 import os
 import sys
+import time
 import warnings
 from collections.abc import Iterator
 from typing import Any, TypeVar
@@ -48,20 +50,18 @@ def _kind(options: object, key: str) -> str:
         return "a number"
     if isinstance(default, str):
         return f"a word such as {default!r}"
-    return "another type"
+    return "a pair of numbers, or None" if key == "norm_ball" else "a number, or None"
 
 
-def seed_of(seed: Any, name: str = "seed") -> int:
+def whole_number(value: Any, name: str = "seed") -> int:
     """A whole number from 0 to 2^64 - 1."""
-    import operator
-
     try:
-        value = operator.index(seed)
+        number = operator.index(value)
     except TypeError:
-        raise TypeError(f"{name}: {seed!r} given, expected a whole number, 0 or more") from None
-    if not 0 <= value < 2**64:
-        raise ValueError(f"{name}: {value} given, expected 0 to 2^64 - 1")
-    return value
+        raise TypeError(f"{name}: {value!r} given, expected a whole number, 0 or more") from None
+    if not 0 <= number < 2**64:
+        raise ValueError(f"{name}: {number} given, expected 0 to 2^64 - 1")
+    return number
 
 
 def _threads(threads: Any) -> int:
@@ -69,7 +69,7 @@ def _threads(threads: Any) -> int:
     if threads is None:
         words = os.environ.get("OMP_NUM_THREADS", "").split(",")[0]
         return int(words) if words.isdigit() else 0
-    value = seed_of(threads, "threads")
+    value = whole_number(threads, "threads")
     if not 1 <= value <= 4096:
         raise ValueError(f"threads: {value} given, expected 1 to 4096, or None for all cores")
     return value
@@ -83,25 +83,29 @@ def _bytes(max_memory: Any) -> int:
             return _core.parse_bytes(max_memory)
         except ValueError as error:
             raise ValueError(f"max_memory: {error}") from None
-    value = seed_of(max_memory, "max_memory")
+    value = whole_number(max_memory, "max_memory")
     if value < 1:
         raise ValueError(f"max_memory: {value} given, expected bytes, a size such as '8G', or None")
     return value
 
 
 class _Bar:
-    """One tqdm bar a phase. It appears when a call takes longer than half a second, and leaves nothing behind."""
+    """One tqdm bar a call, with the phase before it. It leaves nothing behind, and short calls show none."""
+
+    DELAY = 0.5  # seconds before it appears
 
     def __init__(self, tqdm: Any):
-        self._tqdm, self._bar, self._phase = tqdm, None, ""
+        self._tqdm, self._bar, self._start = tqdm, None, time.monotonic()
 
     def __call__(self, phase: str, done: float, total: float) -> None:
-        if phase != self._phase or self._bar is None:
-            self.close()
-            self._phase = phase
+        if self._bar is None:
+            if time.monotonic() - self._start < self.DELAY:
+                return
             style = "{desc} {percentage:3.0f}%|{bar}| {elapsed}"
-            self._bar = self._tqdm(total=100, desc=phase, leave=False, delay=0.5, bar_format=style)
-        self._bar.update(100 * min(1.0, done / total if total > 0 else 0.0) - self._bar.n)
+            self._bar = self._tqdm(total=100, desc=phase, leave=False, bar_format=style)
+        self._bar.n = 100 * min(1.0, done / total if total > 0 else 0.0)
+        self._bar.set_description_str(phase, refresh=False)
+        self._bar.refresh()
 
     def close(self) -> None:
         if self._bar is not None:
@@ -116,17 +120,13 @@ def _in_notebook() -> bool:
 
 def _progress_bar(progress: bool | None) -> _Bar | None:
     """None: where someone watches (a terminal, a notebook) and tqdm is installed."""
-    if progress is None:
-        progress = _in_notebook() or (sys.stderr is not None and sys.stderr.isatty())
-        quiet = True
-    else:
-        quiet = False
-    if not progress:
+    watched = _in_notebook() or (sys.stderr is not None and sys.stderr.isatty())
+    if not (watched if progress is None else progress):
         return None
     try:
         from tqdm.auto import tqdm
     except ImportError:
-        if quiet:
+        if progress is None:
             return None
         raise ImportError("progress: needs tqdm (pip install tqdm)") from None
     return _Bar(tqdm)

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from . import _core
-from ._call import fill, seed_of, settings
+from ._call import fill, settings, whole_number
 from ._sets import Sets
 
 
@@ -69,8 +69,8 @@ def generate(
         matrix=matrix,
         weight=weight,
         noise=noise,
-        seed=seed_of(seed),
-        target_seed=seed_of(target_seed, "target_seed"),
+        seed=whole_number(seed),
+        target_seed=whole_number(target_seed, "target_seed"),
         precision=precision,
     )
     with settings(threads, max_memory) as how:

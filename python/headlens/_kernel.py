@@ -3,7 +3,7 @@
 from typing import Any
 
 from . import _core
-from ._call import fill, seed_of, settings
+from ._call import fill, settings, whole_number
 from ._sets import as_sequences, as_sets, precision_of
 
 
@@ -66,7 +66,7 @@ def attention_kernel(
         bias_scale=bias_scale,
         weight_scale=weight_scale,
         precision=precision_of(precision, dtype),
-        seed=seed_of(seed),
+        seed=whole_number(seed),
     )
     fill(options, exact=exact)
     with settings(threads, max_memory, progress) as how:

@@ -10,7 +10,7 @@ import numpy as np
 
 from . import _core
 from ._arrays import as_array, as_numpy
-from ._call import fill, seed_of, settings
+from ._call import fill, settings, whole_number
 
 
 class AttentionLayer:
@@ -62,7 +62,7 @@ class AttentionLayer:
             outputs=outputs,
             scale=scale,
             rank=rank,
-            seed=seed_of(seed),
+            seed=whole_number(seed),
         )
         return cls._wrap(_core.draw_teacher(options))
 
@@ -224,7 +224,7 @@ class AttentionLayer:
             tokens=tokens,
             inputs=inputs,
             noise=noise,
-            seed=seed_of(seed),
+            seed=whole_number(seed),
         )
         with settings(threads, max_memory) as how:
             return self._layer.examples(options, how)
@@ -292,6 +292,6 @@ def inspect(
     >>> headlens.inspect(headlens.AttentionLayer.random(heads=3, dim=4))["distinct_heads"]
     3
     """
-    options = fill(_core.InspectOptions(), tokens=tokens, samples=samples, seed=seed_of(seed))
+    options = fill(_core.InspectOptions(), tokens=tokens, samples=samples, seed=whole_number(seed))
     with settings(threads, max_memory) as how:
         return layer._layer.inspect(options, how)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from . import _core
-from ._call import fill, seed_of, settings, warn
+from ._call import fill, settings, warn, whole_number
 from ._layer import AttentionLayer, as_float64
 
 _ADVICE = {
@@ -206,7 +206,7 @@ def recover(
         max_heads=max_heads,
         starts=starts,
         start=start,
-        seed=seed_of(seed),
+        seed=whole_number(seed),
         time_limit=time_limit,
     )
     with settings(threads, max_memory, progress) as how:

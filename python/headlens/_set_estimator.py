@@ -10,7 +10,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
 
 from . import _core
-from ._call import fill, seed_of, settings, warn
+from ._call import fill, settings, warn, whole_number
 from ._sets import Sets, as_sequences, as_sets, precision_of
 
 
@@ -69,7 +69,7 @@ class SetEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
     def _seed(self) -> int:
         if isinstance(self.random_state, int | np.integer) and not isinstance(self.random_state, bool):
-            return seed_of(self.random_state, "random_state")
+            return whole_number(self.random_state, "random_state")
         return int(check_random_state(self.random_state).randint(2**31 - 1))
 
     def _options(self, dtype: np.dtype) -> _core.FitOptions:

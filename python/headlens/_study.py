@@ -54,7 +54,10 @@ class Study:
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "study.toml"
             file.write_text(text)
-            return cls(file, overrides)
+            try:
+                return cls(file, overrides)
+            except ValueError as error:  # lines count, the file is nobody's
+                raise ValueError(str(error).replace(str(file), "study")) from None
 
     @property
     def name(self) -> str:

@@ -260,6 +260,8 @@ def test_studies_share_a_store_with_the_program(tmp_path):
     assert repr(study) == "Study('tiny')"
     with pytest.raises(ValueError, match="tiny.toml.*:13: grid.sampels"):
         headlens.Study(file, ["grid.sampels=[3]"])
+    with pytest.raises(ValueError, match="^study:2: name"):
+        headlens.Study.from_text("\nname = 3")
 
 
 def test_a_failed_cell_is_a_warning(tmp_path):
