@@ -8,8 +8,10 @@ PYTHON := .venv/bin/python
 setup:
 	@scripts/setup
 
+# The demo needs neither Python's headers nor nanobind.
+build: OPTIONS := -DHEADLENS_PYTHON=ON
 configure: setup
-	@cmake --preset release > build.log 2>&1 || { cat build.log; rm -f build.log; exit 1; }; rm -f build.log
+	@cmake --preset release $(OPTIONS) > build.log 2>&1 || { cat build.log; rm -f build.log; exit 1; }; rm -f build.log
 
 build: configure
 	@cmake --build --preset release -j $(JOBS)
@@ -21,11 +23,11 @@ demo: configure
 
 test: build
 	@ctest --test-dir build --output-on-failure --no-tests=error -j $(JOBS)
-	@$(PYTHON) -m pytest -q tests/cli tests/install
+	@PYTHONPATH=build/python $(PYTHON) -m pytest -q tests/cli tests/python tests/install
 
 # The same tests under sanitizers, fuzzing, the statistical tables and Musk1: about half an hour.
 test-long: test asan tsan fuzz
-	@$(PYTHON) -m pytest -q tests/long
+	@PYTHONPATH=build/python $(PYTHON) -m pytest -q tests/long
 
 asan tsan: setup
 	@cmake --preset $@ && cmake --build --preset $@ -j $(JOBS)
@@ -41,6 +43,7 @@ bench: build
 	@$(PYTHON) bench/run.py
 	@$(PYTHON) bench/recovery.py
 	@$(PYTHON) bench/run_kernels.py
+	@PYTHONPATH=build/python $(PYTHON) bench/python_overhead.py
 
 lint:
 	@scripts/setup dev

@@ -1,4 +1,4 @@
-"""A folder of src/ includes only folders above it; apps and the public headers include public headers only."""
+"""A folder of src/ includes only folders above it; apps, python and the public headers include public headers only."""
 
 import pathlib
 import re
@@ -19,7 +19,9 @@ ALLOWED = {  # as in src/CMakeLists.txt
     "study": {"fit", "recover", "theory", "attention", "features", "data", "io", "linalg", "base"},
     "report": {"study", "theory", "io", "base"},
 }
-THIRD_PARTY = re.compile(r"^(fmt|CLI|nlohmann|zip|cblas|Clp_C_Interface|Random123|boost|toml\+\+|SQLiteCpp|sqlite3)\b")
+THIRD_PARTY = re.compile(
+    r"^(fmt|CLI|nlohmann|zip|cblas|Clp_C_Interface|Random123|boost|toml\+\+|SQLiteCpp|sqlite3|nanobind)\b"
+)
 
 
 def includes(path):
@@ -39,10 +41,11 @@ def problems():
         for number, name in includes(path):
             if name.split("/")[0] in ALLOWED or THIRD_PARTY.match(name):
                 yield f"{path.relative_to(ROOT)}:{number}: a public header must not include {name}"
-    for path in sorted((ROOT / "apps").rglob("*.[ch]pp")):
-        for number, name in includes(path):
-            if name.split("/")[0] in ALLOWED:
-                yield f"{path.relative_to(ROOT)}:{number}: the application must include public headers only, not {name}"
+    for folder in ("apps", "python"):
+        for path in sorted((ROOT / folder).rglob("*.[ch]pp")):
+            for number, name in includes(path):
+                if name.split("/")[0] in ALLOWED:
+                    yield f"{path.relative_to(ROOT)}:{number}: {folder} must include public headers only, not {name}"
 
 
 found = list(problems())

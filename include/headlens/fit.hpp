@@ -77,6 +77,10 @@ struct Fit {
 // As y was: (n), (n, q) or (n, L[, q]); class labels for classifiers.
 [[nodiscard]] Array predict(const Model& model, const Sets& sets, const Execution& execution);
 
+// What the trained values read: (n, M D) in the order of the model's values, (n, M) for mlp; for infinitely
+// many heads the kernel with the sets that the model keeps, (n, m). In the precision of the model.
+[[nodiscard]] Array compute_features(const Model& model, const Sets& sets, const Execution& execution);
+
 struct Evaluation {
   Index count = 0;
   double mse = 0;

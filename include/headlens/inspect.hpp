@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "headlens/arrays.hpp"
 #include "headlens/execution.hpp"
 #include "headlens/layer.hpp"
 
@@ -96,6 +97,8 @@ struct AttentionWeights {
   std::vector<std::string> ignored;  // tensors beside them that are no part of a layer: biases, norms
 };
 
+// Found among named tensors; `name` (a file, usually) opens every error text.
+AttentionWeights find_weights(NamedArrays tensors, const WeightsOptions& options, const std::string& name);
 // From .safetensors or .npz.
 AttentionWeights load_weights(const std::filesystem::path& path, const WeightsOptions& options,
                               const Execution& execution);

@@ -1,9 +1,11 @@
 // Sets: one query and many keys each, with targets.
 //
 //   rectangular   query (n, d), keys (n, N, d)
-//   ragged        query (n, d), keys (total, d), offsets (n + 1): set i owns keys[offsets[i] : offsets[i +
-//   1]] sequence      tokens (n, L, d): every token in turn is the query, the other L - 1 are its keys (n L
-//   sets)
+//   tokens        tokens (n, 1 + N, d): the query first, then the keys
+//   ragged        query (n, d), keys (total, d), offsets (n + 1)
+//                 set i owns keys[offsets[i] : offsets[i + 1]]
+//   sequence      tokens (n, L, d): every token in turn is the query, the other L - 1 are its keys
+//                 (n L sets)
 //
 // Targets y are (n) or (n, q); for sequences (n, L) or (n, L, q). Values are float32 or float64 and are never
 // copied or converted here; integers are accepted and read as float64.
@@ -22,6 +24,7 @@ class Sets {
  public:
   // Checks shapes, offsets and that every value is finite; `name` (a file, usually) opens every error text.
   static Sets from_arrays(Array query, Array keys, std::string name = "sets");
+  static Sets from_tokens(Array tokens, std::string name = "sets");
   static Sets from_ragged(Array query, Array keys, std::vector<std::int64_t> offsets,
                           std::string name = "sets");
   static Sets from_sequence(Array tokens, std::string name = "sets");
@@ -34,6 +37,7 @@ class Sets {
   bool equal_sizes() const { return equal_sizes_; }
   bool is_sequence() const { return sequence_length_ > 0; }
   Index sequence_length() const { return sequence_length_; }
+  bool is_query_first() const { return query_first_; }  // from_tokens
   const std::string& name() const { return name_; }
 
   // Writes the query as out[0:d] and the keys as the next N rows of `stride` items each.
@@ -42,19 +46,19 @@ class Sets {
   // Position of key i of this set in its sequence (its own index for sets).
   Index key_position(Index set, Index key) const;
 
-  const Array& query() const { return query_; }
+  const Array& query() const { return query_; }  // all tokens, where queries and keys share an array
   const Array& keys() const { return keys_; }
   const std::vector<std::int64_t>& offsets() const { return offsets_; }
 
  private:
   void check_finite() const;
 
-  Array query_;  // the tokens, for sequences
+  Array query_;
   Array keys_;
   std::vector<std::int64_t> offsets_;
   Index count_ = 0, dim_ = 0, keys_per_set_ = 0, sequence_length_ = 0;
   Index max_keys_ = 0, total_keys_ = 0;
-  bool equal_sizes_ = true;
+  bool equal_sizes_ = true, query_first_ = false;
   std::string name_;
 };
 

@@ -213,15 +213,8 @@ void WeightsOptions::validate() const {
   require(restrict_dim >= 0, "restrict: ", restrict_dim, " given, expected 1 or more");
 }
 
-AttentionWeights load_weights(const std::filesystem::path& path, const WeightsOptions& options,
-                              const Execution& execution) {
-  const std::string kind = path.extension().string();
-  require(kind == ".npz" || kind == ".safetensors", path.string(),
-          ": weights are read from .safetensors or .npz",
-          kind == ".npy" ? ", or from four .npy files with --weights-q, -k, -v and -o" : "");
-  const std::uint64_t limit = MemoryBudget(execution).limit_bytes();
-  Checkpoint file{path.string(), {}, options.prefix};
-  file.tensors = kind == ".npz" ? read_npz(path, limit) : read_safetensors(path, limit).tensors;
+AttentionWeights find_weights(NamedArrays tensors, const WeightsOptions& options, const std::string& name) {
+  const Checkpoint file{name, std::move(tensors), options.prefix};
   const Naming& naming = choose_naming(file, options.format);
   const std::string q = file.expect(naming.q), o = file.expect(naming.o);
   const auto label = [&](const std::string& tensor) { return join(file.file, ": ", tensor); };
@@ -244,6 +237,17 @@ AttentionWeights load_weights(const std::filesystem::path& path, const WeightsOp
           file.tensors.at(o),
           {label(q), label(k), label(v), label(o)},
           find_ignored(file, {q, k, v, o})};
+}
+
+AttentionWeights load_weights(const std::filesystem::path& path, const WeightsOptions& options,
+                              const Execution& execution) {
+  const std::string kind = path.extension().string();
+  require(kind == ".npz" || kind == ".safetensors", path.string(),
+          ": weights are read from .safetensors or .npz",
+          kind == ".npy" ? ", or from four .npy files with --weights-q, -k, -v and -o" : "");
+  const std::uint64_t limit = MemoryBudget(execution).limit_bytes();
+  return find_weights(kind == ".npz" ? read_npz(path, limit) : read_safetensors(path, limit).tensors, options,
+                      path.string());
 }
 
 AttentionWeights load_weights(const std::filesystem::path& q, const std::filesystem::path& k,

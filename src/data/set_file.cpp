@@ -43,6 +43,20 @@ Sets sets_from(NamedArrays& arrays, DataLayout layout, const std::string& file) 
   return Sets::from_ragged(std::move(query), std::move(keys), offsets_from(arrays.at("offsets"), file), file);
 }
 
+// Queries and keys apart, as the file has them.
+Sets split(const Sets& sets) {
+  const Index n = sets.count(), keys = sets.keys_of(0), dim = sets.dim();
+  Array query(sets.query().dtype(), {n, dim}), all(sets.query().dtype(), {n, keys, dim});
+  const auto copy = [&]<class T>(T* queries, T* rows) {
+    for (Index i = 0; i < n; ++i) sets.copy_set(i, queries + i * dim, rows + i * keys * dim, dim);
+  };
+  if (query.dtype() == DType::f32)
+    copy(query.data<float>(), all.data<float>());
+  else
+    copy(query.data<double>(), all.data<double>());
+  return Sets::from_arrays(std::move(query), std::move(all), sets.name());
+}
+
 NamedArrays read(const std::filesystem::path& path, const Execution& execution) {
   return read_npz(path, MemoryBudget(execution).limit_bytes());
 }
@@ -66,6 +80,7 @@ LabelledSets load_labelled_sets(const std::filesystem::path& path, DataLayout la
 }
 
 void save_sets(const std::filesystem::path& path, const LabelledSets& data) {
+  if (data.sets.is_query_first()) return save_sets(path, {split(data.sets), data.targets});
   const Sets& sets = data.sets;
   NamedArrays arrays;
   if (sets.is_sequence()) {

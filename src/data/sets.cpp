@@ -40,7 +40,7 @@ void require_finite(const Array& array, const std::string& name, const char* wha
                                                : first_non_finite(array.data<double>(), array.size());
   if (at >= 0)
     throw Error(ErrorCode::misuse, join(name, ": ", what, position_in(array, at), " is ", array.at(at),
-                                        ", expected finite values"));
+                                        ", expected finite values, no NaN or inf"));
 }
 
 void check_query(const Array& query, const std::string& name) {
@@ -96,6 +96,25 @@ Sets Sets::from_arrays(Array query, Array keys, std::string name) {
   return sets;
 }
 
+Sets Sets::from_tokens(Array tokens, std::string name) {
+  Sets sets;
+  sets.name_ = std::move(name);
+  sets.query_ = as_floating(std::move(tokens), sets.name_, "tokens");
+  const auto& shape = sets.query_.shape();
+  require(shape.size() == 3, sets.name_, ": tokens has shape ", format_shape(shape),
+          ", expected (n, 1 + N, d), the query first");
+  require(shape[0] > 0 && shape[2] > 0, sets.name_, ": tokens is empty, shape ", format_shape(shape));
+  require(shape[1] > 1, sets.name_, ": tokens has shape ", format_shape(shape),
+          ", but a set needs at least two tokens (one query, one key)");
+  sets.query_first_ = true;
+  sets.count_ = shape[0];
+  sets.dim_ = shape[2];
+  sets.keys_per_set_ = sets.max_keys_ = shape[1] - 1;
+  sets.total_keys_ = sets.count_ * sets.keys_per_set_;
+  sets.check_finite();
+  return sets;
+}
+
 Sets Sets::from_ragged(Array query, Array keys, std::vector<std::int64_t> offsets, std::string name) {
   Sets sets;
   sets.name_ = std::move(name);
@@ -138,8 +157,9 @@ Sets Sets::from_sequence(Array tokens, std::string name) {
 }
 
 void Sets::check_finite() const {
-  require_finite(query_, name_, is_sequence() ? "tokens" : "query");
-  if (!is_sequence()) require_finite(keys_, name_, "keys");
+  const bool shared = is_sequence() || query_first_;
+  require_finite(query_, name_, shared ? "tokens" : "query");
+  if (!shared) require_finite(keys_, name_, "keys");
 }
 
 Index Sets::keys_of(Index set) const {
@@ -156,8 +176,10 @@ Index Sets::key_position(Index set, Index key) const {
 template <class T>
 void Sets::copy_set(Index set, T* query, T* keys, Index stride) const {
   const auto copy = [&](const auto* queries, const auto* all_keys) {
-    copy_row(queries + set * dim_, query, dim_);
-    if (is_sequence()) {
+    copy_row(queries + (query_first_ ? set * (1 + keys_per_set_) : set) * dim_, query, dim_);
+    if (query_first_) {
+      copy_rows(queries + (set * (1 + keys_per_set_) + 1) * dim_, keys_per_set_, dim_, keys, stride);
+    } else if (is_sequence()) {
       const Index here = set % sequence_length_;
       const auto* tokens = queries + (set - here) * dim_;
       copy_rows(tokens, here, dim_, keys, stride);
@@ -167,7 +189,7 @@ void Sets::copy_set(Index set, T* query, T* keys, Index stride) const {
       copy_rows(all_keys + first * dim_, keys_of(set), dim_, keys, stride);
     }
   };
-  const Array& keys_array = is_sequence() ? query_ : keys_;
+  const Array& keys_array = is_sequence() || query_first_ ? query_ : keys_;
   const bool q32 = query_.dtype() == DType::f32, k32 = keys_array.dtype() == DType::f32;
   if (q32 && k32) copy(query_.data<float>(), keys_array.data<float>());
   if (!q32 && !k32) copy(query_.data<double>(), keys_array.data<double>());

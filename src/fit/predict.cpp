@@ -6,6 +6,7 @@
 #include "base/parallel.hpp"
 #include "features/feature_map.hpp"
 #include "fit/block_products.hpp"
+#include "fit/check_fits.hpp"
 #include "fit/design_matrix.hpp"
 #include "headlens/error.hpp"
 #include "headlens/fit.hpp"
@@ -14,17 +15,6 @@
 
 namespace headlens {
 namespace {
-
-void check_fits(const Model& model, const Sets& sets) {
-  require(model.dim == sets.dim(), sets.name(), ": tokens have ", sets.dim(),
-          " coordinates, the model expects ", model.dim);
-  require(model.sequence == sets.is_sequence(), sets.name(), ": the model was fitted on ",
-          model.sequence ? "sequences" : "sets", ", this file holds ", model.sequence ? "sets" : "sequences");
-  if (model.features.kind == ModelKind::mlp)
-    require(sets.equal_sizes() && sets.keys_of(0) == model.keys, sets.name(),
-            ": the mlp was fitted on sets of ", model.keys, " keys, found ",
-            sets.equal_sizes() ? "" : "up to ", sets.max_keys());
-}
 
 // V in the order of the feature map.
 template <class T>
@@ -139,6 +129,17 @@ std::vector<Index> output_shape(const Model& model, const Sets& sets) {
 }
 
 }  // namespace
+
+void check_fits(const Model& model, const Sets& sets) {
+  require(model.dim == sets.dim(), sets.name(), ": tokens have ", sets.dim(),
+          " coordinates, the model expects ", model.dim);
+  require(model.sequence == sets.is_sequence(), sets.name(), ": the model was fitted on ",
+          model.sequence ? "sequences" : "sets", ", this file holds ", model.sequence ? "sets" : "sequences");
+  if (model.features.kind == ModelKind::mlp)
+    require(sets.equal_sizes() && sets.keys_of(0) == model.keys, sets.name(),
+            ": the mlp was fitted on sets of ", model.keys, " keys, found ",
+            sets.equal_sizes() ? "" : "up to ", sets.max_keys());
+}
 
 Array predict_scores(const Model& model, const Sets& sets, const Execution& execution) {
   check_fits(model, sets);

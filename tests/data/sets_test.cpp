@@ -2,8 +2,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cmath>
+#include <filesystem>
 #include <limits>
 
 #include "headlens/error.hpp"
@@ -40,6 +42,52 @@ TEST(Sets, RectangularAndRaggedHoldTheSame) {
     EXPECT_EQ(q1, q2);
     EXPECT_EQ(k1, k2);
   }
+}
+
+template <class T>
+Array with_query_first(const Array& query, const Array& keys) {
+  const Index n = keys.dim(0), size = keys.dim(1), d = keys.dim(2);
+  Array tokens(dtype_of<T>(), {n, 1 + size, d});
+  for (Index i = 0; i < n; ++i)
+    for (Index t = 0; t <= size; ++t)
+      for (Index j = 0; j < d; ++j)
+        tokens.data<T>()[(i * (1 + size) + t) * d + j] =
+            static_cast<T>(t == 0 ? query.at(i * d + j) : keys.at((i * size + t - 1) * d + j));
+  return tokens;
+}
+
+TEST(Sets, TokensWithTheQueryFirstHoldTheSame) {
+  const auto check = [](auto item) {
+    using T = decltype(item);
+    const Array query = normal_array<T>({4, 3}, 1), keys = normal_array<T>({4, 5, 3}, 2);
+    const Sets a = Sets::from_arrays(query, keys), b = Sets::from_tokens(with_query_first<T>(query, keys));
+    EXPECT_EQ(b.count(), 4);
+    EXPECT_EQ(b.total_keys(), 20);
+    EXPECT_TRUE(b.equal_sizes() && b.is_query_first() && !b.is_sequence());
+    for (Index s = 0; s < 4; ++s) {
+      std::vector<double> q1(3), q2(3), k1(15), k2(15);
+      a.copy_set(s, q1.data(), k1.data(), 3);
+      b.copy_set(s, q2.data(), k2.data(), 3);
+      EXPECT_EQ(q1, q2);
+      EXPECT_EQ(k1, k2);
+      EXPECT_EQ(b.key_position(s, 2), 2);
+    }
+  };
+  check(float());
+  check(double());
+}
+
+TEST(Sets, TokensWithTheQueryFirstAreBorrowedAndSavedApart) {
+  const Array query = normal_array<float>({4, 3}, 1), keys = normal_array<float>({4, 5, 3}, 2);
+  const Array tokens = with_query_first<float>(query, keys);
+  const Sets sets = Sets::from_tokens(tokens);
+  EXPECT_EQ(sets.query().raw(), tokens.raw());
+  const auto file = std::filesystem::temp_directory_path() / ("tokens-" + std::to_string(getpid()) + ".npz");
+  save_sets(file, {sets, make_targets(normal_array<float>({4}, 3), sets)});
+  const LabelledSets back = load_labelled_sets(file, DataLayout::sets, {});
+  std::filesystem::remove(file);
+  EXPECT_EQ(back.sets.query().to_doubles(), query.to_doubles());
+  EXPECT_EQ(back.sets.keys().to_doubles(), keys.to_doubles());
 }
 
 TEST(Sets, SequencesLeaveOutTheQuery) {
@@ -85,6 +133,12 @@ TEST(Sets, ErrorsNameTheFileAndTheNumbers) {
                 Sets::from_sequence(normal_array<double>({2, 1, 3}, 1));
               }),
               HasSubstr("at least two tokens"));
+  EXPECT_THAT(error_of([&] {
+                Sets::from_tokens(normal_array<double>({2, 1, 3}, 1), "X");
+              }),
+              testing::AllOf(HasSubstr("X: "), HasSubstr("at least two tokens")));
+  EXPECT_THAT(error_of([&] { Sets::from_tokens(normal_array<double>({4}, 1)); }), HasSubstr("(n, 1 + N, d)"));
+  EXPECT_THAT(error_of([&] { Sets::from_tokens(Array(DType::f64, {0, 2, 3})); }), HasSubstr("empty"));
 }
 
 TEST(Sets, RefuseValuesThatAreNotFinite) {
@@ -95,6 +149,7 @@ TEST(Sets, RefuseValuesThatAreNotFinite) {
                   Sets::from_arrays(normal_array<double>({4, 3}, 1), keys);
                 }),
                 HasSubstr("keys[1, 2, 1]"));
+    EXPECT_THAT(error_of([&] { Sets::from_tokens(keys); }), HasSubstr("tokens[1, 2, 1]"));
   }
 }
 

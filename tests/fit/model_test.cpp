@@ -5,6 +5,7 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 
 #include "headlens/error.hpp"
 #include "headlens/fit.hpp"
@@ -240,6 +241,47 @@ TEST(Fit, CanBeCancelled) {
   Execution execution;
   execution.cancelled = [] { return true; };
   EXPECT_THROW((void)fit(labelled(equal_sets<double>(30, 3, 2, 7), 1), small_options(), execution), Error);
+}
+
+// scores = features * values + intercept, with the features in the order of the model's values.
+void expect_features_explain_scores(const Model& model, const Sets& sets, double tolerance) {
+  const Array features = compute_features(model, sets, {}), scores = predict_scores(model, sets, {});
+  const Index columns = features.dim(1), q = model.outputs;
+  ASSERT_EQ(features.dim(0), sets.count());
+  ASSERT_EQ(columns * q, model.values.size());
+  EXPECT_EQ(features.dtype(), model.features.precision == Precision::f32 ? DType::f32 : DType::f64);
+  for (Index i = 0; i < sets.count(); ++i)
+    for (Index c = 0; c < q; ++c) {
+      double sum = model.intercept.at(c), size = std::abs(sum);
+      for (Index k = 0; k < columns; ++k) {
+        const double term = features.at(i * columns + k) * model.values.at(k * q + c);
+        sum += term;
+        size += std::abs(term);
+      }
+      EXPECT_NEAR(scores.at(i * q + c), sum, tolerance * size);
+    }
+}
+
+TEST(Features, AreWhatTheValuesRead) {
+  const double eps = std::numeric_limits<double>::epsilon();
+  const LabelledSets equal = labelled(equal_sets<double>(30, 3, 2, 7), 1, 2),
+                     ragged = labelled(ragged_sets<double>(30, 5, 2, 7), 1);
+  for (const Precision precision : {Precision::f32, Precision::f64})
+    for (const Index heads : {Index{12}, kInfiniteHeads})
+      for (const ModelKind kind : {ModelKind::rfa, ModelKind::mlp}) {
+        FitOptions options = small_options();
+        options.features.kind = kind;
+        options.features.precision = precision;
+        options.features.heads = heads;
+        options.features.positions = Positions::sinusoidal;
+        // The kernel is rounded to float32 in the features, and not in the scores.
+        const double tolerance = precision == Precision::f32 ? 1e-6 : 40 * eps;
+        expect_features_explain_scores(fit(equal, options, {}).model, equal.sets, tolerance);
+        if (kind == ModelKind::mlp) continue;
+        const Model model = fit(ragged, options, {}).model;
+        expect_features_explain_scores(model, ragged.sets, tolerance);
+        EXPECT_THROW((void)compute_features(model, equal_sets<double>(3, 3, 4, 7), {}), Error);
+      }
 }
 
 }  // namespace

@@ -1,0 +1,188 @@
+# The extension, as the package uses it. tests/python/test_types.py holds it against the compiled module.
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from numpy import ndarray
+
+__version__: str
+INFINITE_HEADS: int
+
+class Settings:
+    threads: int
+    max_memory_bytes: int
+    log: Callable[[str], Any] | None
+    progress: Callable[[str, float, float], Any] | None
+
+def parse_bytes(text: str) -> int: ...
+def blas_core_repair() -> str: ...
+def info(settings: Settings) -> dict[str, Any]: ...
+
+class FeatureOptions:
+    model: str
+    heads: int
+    bias_scale: float | None
+    weight_scale: float | None
+    score: str
+    positions: str
+    precision: str
+    seed: int
+    @property
+    def infinite(self) -> bool: ...
+    def validate(self) -> None: ...
+
+class FitOptions:
+    features: FeatureOptions
+    loss: str
+    ridge: float | None
+    norm_ball: tuple[float, float] | None
+    huber_delta: float
+    intercept: bool
+    solver: str
+    centres: int | None
+    block_sets: int
+    def validate(self) -> None: ...
+
+class KernelOptions:
+    features: FeatureOptions
+    exact: bool
+
+class TaskOptions:
+    task: str
+    dim: int
+    min_keys: int
+    max_keys: int
+    count: int
+    degree: int
+    pure: bool
+    matrix: str
+    weight: float
+    noise: float
+    seed: int
+    target_seed: int
+    precision: str
+
+class TheoryOptions:
+    task: TaskOptions
+    model: str
+    samples: Sequence[int]
+
+class SculptOptions:
+    form: str
+    span: str
+
+class RecoverOptions:
+    method: str
+    sculpt: SculptOptions
+    heads: int | None
+    max_heads: int
+    starts: int
+    start: str
+    seed: int
+    time_limit: float | None
+
+class TeacherOptions:
+    heads: int
+    dim: int
+    outputs: int
+    scale: float
+    rank: int
+    seed: int
+
+class ExampleOptions:
+    count: int
+    tokens: int
+    inputs: str
+    noise: float
+    seed: int
+
+class InspectOptions:
+    tokens: int
+    samples: int
+    seed: int
+
+class WeightsOptions:
+    heads: int
+    format: str
+    prefix: str
+    layer: int | None
+    restrict_dim: int
+
+class RunOptions:
+    jobs: int
+    retry_failed: bool
+    command_line: str
+
+class Sets:
+    @staticmethod
+    def from_arrays(query: ndarray, keys: ndarray, name: str) -> Sets: ...
+    @staticmethod
+    def from_tokens(tokens: ndarray, name: str) -> Sets: ...
+    @staticmethod
+    def from_ragged(query: ndarray, keys: ndarray, offsets: Sequence[int], name: str) -> Sets: ...
+    @staticmethod
+    def from_sequence(tokens: ndarray, name: str) -> Sets: ...
+    @property
+    def count(self) -> int: ...
+    @property
+    def dim(self) -> int: ...
+
+def generate(
+    options: TaskOptions, settings: Settings
+) -> tuple[ndarray, ndarray, ndarray | None, ndarray]: ...
+def attention_kernel(
+    a: Sets, b: Sets | None, options: KernelOptions, settings: Settings
+) -> tuple[ndarray, str, float | None]: ...
+
+class Model:
+    report: dict[str, str]
+    def predict(self, sets: Sets, settings: Settings) -> ndarray: ...
+    def predict_scores(self, sets: Sets, settings: Settings) -> ndarray: ...
+    def features(self, sets: Sets, settings: Settings) -> ndarray: ...
+    def save(self, path: Path) -> None: ...
+    def __getstate__(self) -> dict[str, Any]: ...
+    def __setstate__(self, state: dict[str, Any]) -> None: ...
+
+def fit(sets: Sets, y: ndarray, options: FitOptions, settings: Settings) -> tuple[Model, dict[str, Any]]: ...
+def load_model(path: Path, settings: Settings) -> Model: ...
+
+class AttentionLayer:
+    @property
+    def theta(self) -> ndarray: ...
+    @property
+    def w(self) -> ndarray: ...
+    def forward(self, x: ndarray, settings: Settings) -> ndarray: ...
+    def examples(self, options: ExampleOptions, settings: Settings) -> tuple[ndarray, ndarray]: ...
+    def inspect(self, options: InspectOptions, settings: Settings) -> dict[str, Any]: ...
+    def canonical(self) -> AttentionLayer: ...
+    def restrict(self, dim: int) -> AttentionLayer: ...
+    def save(self, path: Path) -> None: ...
+
+def make_layer(theta: ndarray, w: ndarray) -> AttentionLayer: ...
+def draw_teacher(options: TeacherOptions) -> AttentionLayer: ...
+def load_layer(path: Path, settings: Settings) -> AttentionLayer: ...
+def layer_from_weights(
+    tensors: dict[str, ndarray], options: WeightsOptions, name: str, settings: Settings
+) -> AttentionLayer: ...
+def load_weights(path: Path, options: WeightsOptions, settings: Settings) -> AttentionLayer: ...
+def compare_layers(a: AttentionLayer, b: AttentionLayer) -> dict[str, Any]: ...
+def recover(
+    x: ndarray, y: ndarray, options: RecoverOptions, settings: Settings
+) -> tuple[AttentionLayer | None, dict[str, Any], ndarray | None]: ...
+def theory(options: TheoryOptions, settings: Settings) -> dict[str, Any]: ...
+
+class Study:
+    @property
+    def name(self) -> str: ...
+    @property
+    def title(self) -> str: ...
+    @property
+    def question(self) -> str: ...
+    @property
+    def source(self) -> str: ...
+    def run(self, store: Path, options: RunOptions, settings: Settings) -> dict[str, Any]: ...
+    def tally(self, store: Path) -> dict[str, int]: ...
+    def table(self, store: Path, format: str) -> str: ...
+    def report(self, store: Path, folder: Path, settings: Settings) -> dict[str, Any]: ...
+
+def read_study(path: Path, overrides: list[str]) -> Study: ...

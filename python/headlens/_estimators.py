@@ -1,0 +1,411 @@
+"""scikit-learn estimators on sets."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.metrics import accuracy_score, r2_score
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_array, column_or_1d
+
+from . import _core
+from ._arrays import as_numpy
+from ._call import settings
+from ._set_estimator import SetEstimator
+
+
+class _SetRegressor(RegressorMixin, SetEstimator):
+    def predict(self, X: Any) -> np.ndarray:
+        """Predictions, shaped as y was."""
+        return self._apply("predict", X)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """R^2, the mean over outputs; for sequences, over all tokens."""
+        predicted, y = self.predict(X), as_numpy(y, "y")
+        if self.sequence:  # (n, L, ...): every token counts as a sample
+            predicted, y = (a.reshape(a.shape[0] * a.shape[1], *a.shape[2:]) for a in (predicted, y))
+        return float(r2_score(y, predicted, sample_weight=sample_weight))
+
+    def _encode(self, y: Any) -> np.ndarray:
+        values = as_numpy(y, "y")
+        return np.ascontiguousarray(
+            check_array(
+                values, ensure_2d=False, allow_nd=True, dtype="numeric", input_name="y", estimator=self
+            )
+        ).astype(np.float64, copy=False)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+
+class RandomFeatureAttentionRegressor(_SetRegressor):
+    """Regression on sets by random attention heads, frozen, whose values are trained: a convex problem.
+
+    X is an array (n, 1 + N, d), query first; `headlens.Sets`; a list of arrays (1 + N, d), ragged or not; or
+    (n, d), which is read as sets of one key of width d with a query of zeros.
+
+    Parameters
+    ----------
+    model : "rfa", "brfa" (heads around the identity) or "mlp" (no attention, equal set sizes)
+    heads : number of random heads (neurons, for mlp), or "inf": kernel regression
+    score_function : "relu", "softmax", "exp" or "step", the `--score` of the command line
+    positions : "none", or "sinusoidal" encodings added to the keys
+    bias_scale, weight_scale : of the random heads; None: the defaults of the model
+    precision : "f32", "f64", or "auto": float32 in, float32 out
+    loss : "squared" or "huber"
+    ridge : penalty: a number, 0 (minimum norm), or "auto": exact leave-one-out (squared) or 5 folds (huber)
+    norm_ball : (K1, K2): sum |v_m| <= K1 and sum |v_m|^2 <= K2; None: no ball
+    huber_delta : residual at which the Huber loss turns linear
+    intercept : fit a constant term
+    solver : "auto", "primal", "dual" or "iterative" (squared loss)
+    centres : with heads="inf": fit on this many random sets (Nystrom); None: all, if the kernel matrix fits
+    block_sets : sets whose features are held at once; 0: chosen. Never changes the model
+    sequence : X is (n, L, d): every token in turn is the query, the others its keys; y is (n, L) or (n, L, q)
+    random_state : None, an integer or a RandomState; an integer is the `--seed` of the command line
+    threads : None: OMP_NUM_THREADS if it is set, else all cores. Never changes a result
+    max_memory : bytes or a size such as "8G"; None: 80% of what is free
+    verbose : show a tqdm bar
+
+    Attributes
+    ----------
+    heads_ : (heads, d + 1, d + 1) frozen random heads; (heads, (N + 1)(d + 1)) for mlp; None for "inf"
+    values_ : (heads, d + 1, q) trained values; (heads, q) for mlp; (m, q) dual coefficients for "inf"
+    support_ : the `Sets` behind dual coefficients, positions added; else None
+    intercept_ : (q,)
+    ridge_ : the penalty
+    report_ : status, method, ridge, ridge_rule, trials, train_loss, residual, iterations, ..., seconds
+    n_features_in_ : d
+
+    >>> import headlens
+    >>> X, y = headlens.generate("correlation", dim=3, keys=4, count=300)
+    >>> model = headlens.RandomFeatureAttentionRegressor(heads=100, random_state=0).fit(X[:200], y[:200])
+    >>> model.score(X[200:], y[200:]) > 0.9
+    True
+    >>> model.transform(X).shape
+    (300, 400)
+    """
+
+    def __init__(
+        self,
+        *,
+        model: str = "rfa",
+        heads: int | str | float = 1000,
+        score_function: str = "relu",
+        positions: str = "none",
+        bias_scale: float | None = None,
+        weight_scale: float | None = None,
+        precision: str = "auto",
+        loss: str = "squared",
+        ridge: float | str = "auto",
+        norm_ball: tuple[float, float] | None = None,
+        huber_delta: float = 1.0,
+        intercept: bool = True,
+        solver: str = "auto",
+        centres: int | None = None,
+        block_sets: int = 0,
+        sequence: bool = False,
+        random_state: Any = None,
+        threads: int | None = None,
+        max_memory: int | str | None = None,
+        verbose: bool | int = False,
+    ):
+        self.model = model
+        self.heads = heads
+        self.score_function = score_function
+        self.positions = positions
+        self.bias_scale = bias_scale
+        self.weight_scale = weight_scale
+        self.precision = precision
+        self.loss = loss
+        self.ridge = ridge
+        self.norm_ball = norm_ball
+        self.huber_delta = huber_delta
+        self.intercept = intercept
+        self.solver = solver
+        self.centres = centres
+        self.block_sets = block_sets
+        self.sequence = sequence
+        self.random_state = random_state
+        self.threads = threads
+        self.max_memory = max_memory
+        self.verbose = verbose
+
+
+class AttentionKernelRidge(_SetRegressor):
+    """Kernel ridge regression on sets: random-feature attention with infinitely many heads.
+
+    X is an array (n, 1 + N, d), query first; `headlens.Sets`; a list of arrays (1 + N, d), ragged or not; or
+    (n, d), which is read as sets of one key of width d with a query of zeros.
+
+    Parameters
+    ----------
+    model : "rfa", "brfa" (heads around the identity) or "mlp" (no attention, equal set sizes)
+    score_function : "relu", "exp" or "step", the `--score` of the command line
+    positions : "none", or "sinusoidal" encodings added to the keys
+    bias_scale, weight_scale : of the random heads; None: the defaults of the model
+    precision : "f32", "f64", or "auto": float32 in, float32 out
+    ridge : penalty: a number, 0 (minimum norm), or "auto": exact leave-one-out
+    intercept : fit a constant term
+    solver : "auto", "primal", "dual" or "iterative"
+    centres : fit on this many random sets (Nystrom); None: all, if the kernel matrix fits
+    block_sets : sets whose features are held at once; 0: chosen. Never changes the model
+    sequence : X is (n, L, d): every token in turn is the query, the others its keys; y is (n, L) or (n, L, q)
+    random_state : None, an integer or a RandomState; an integer is the `--seed` of the command line
+    threads : None: OMP_NUM_THREADS if it is set, else all cores. Never changes a result
+    max_memory : bytes or a size such as "8G"; None: 80% of what is free
+    verbose : show a tqdm bar
+
+    Attributes
+    ----------
+    dual_coef_ : (m, q), also called values_
+    support_ : the `Sets` behind them, positions added
+    intercept_ : (q,)
+    ridge_ : the penalty
+    report_ : status, method, ridge, ridge_rule, trials, train_loss, residual, iterations, ..., seconds
+    n_features_in_ : d
+
+    >>> import headlens
+    >>> X, y = headlens.generate("correlation", dim=3, keys=4, count=300)
+    >>> model = headlens.AttentionKernelRidge().fit(X[:200], y[:200])
+    >>> model.score(X[200:], y[200:]) > 0.9
+    True
+    >>> model.dual_coef_.shape
+    (200, 1)
+    """
+
+    def __init__(
+        self,
+        *,
+        model: str = "rfa",
+        score_function: str = "relu",
+        positions: str = "none",
+        bias_scale: float | None = None,
+        weight_scale: float | None = None,
+        precision: str = "auto",
+        ridge: float | str = "auto",
+        intercept: bool = True,
+        solver: str = "auto",
+        centres: int | None = None,
+        block_sets: int = 0,
+        sequence: bool = False,
+        random_state: Any = None,
+        threads: int | None = None,
+        max_memory: int | str | None = None,
+        verbose: bool | int = False,
+    ):
+        self.model = model
+        self.score_function = score_function
+        self.positions = positions
+        self.bias_scale = bias_scale
+        self.weight_scale = weight_scale
+        self.precision = precision
+        self.ridge = ridge
+        self.intercept = intercept
+        self.solver = solver
+        self.centres = centres
+        self.block_sets = block_sets
+        self.sequence = sequence
+        self.random_state = random_state
+        self.threads = threads
+        self.max_memory = max_memory
+        self.verbose = verbose
+
+    @property
+    def dual_coef_(self) -> np.ndarray:
+        return self.values_
+
+
+class RandomFeatureAttentionClassifier(ClassifierMixin, SetEstimator):
+    """Classification of sets by random attention heads, frozen, whose values are trained: a convex problem.
+
+    X is an array (n, 1 + N, d), query first; `headlens.Sets`; a list of arrays (1 + N, d), ragged or not; or
+    (n, d), which is read as sets of one key of width d with a query of zeros.
+
+    Parameters
+    ----------
+    model : "rfa", "brfa" (heads around the identity) or "mlp" (no attention, equal set sizes)
+    heads : number of random heads (neurons, for mlp), or "inf": kernel regression
+    score_function : "relu", "softmax", "exp" or "step", the `--score` of the command line
+    positions : "none", or "sinusoidal" encodings added to the keys
+    bias_scale, weight_scale : of the random heads; None: the defaults of the model
+    precision : "f32", "f64", or "auto": float32 in, float32 out
+    loss : "logistic" (which has `predict_proba`) or "hinge"
+    ridge : penalty: a number, or "auto": 5 folds
+    norm_ball : (K1, K2): sum |v_m| <= K1 and sum |v_m|^2 <= K2; None: no ball
+    intercept : fit a constant term
+    centres : with heads="inf": fit on this many random sets (Nystrom); None: all, if the kernel matrix fits
+    block_sets : sets whose features are held at once; 0: chosen. Never changes the model
+    sequence : X is (n, L, d): every token in turn is the query, the others its keys; y is (n, L)
+    random_state : None, an integer or a RandomState; an integer is the `--seed` of the command line
+    threads : None: OMP_NUM_THREADS if it is set, else all cores. Never changes a result
+    max_memory : bytes or a size such as "8G"; None: 80% of what is free
+    verbose : show a tqdm bar
+
+    Attributes
+    ----------
+    classes_ : the labels
+    heads_ : (heads, d + 1, d + 1) frozen random heads; (heads, (N + 1)(d + 1)) for mlp; None for "inf"
+    values_ : (heads, d + 1, q) trained values; (heads, q) for mlp; (m, q) dual coefficients for "inf"
+    support_ : the `Sets` behind dual coefficients, positions added; else None
+    intercept_ : (q,)
+    ridge_ : the penalty
+    report_ : status, method, ridge, ridge_rule, trials, train_loss, residual, iterations, ..., seconds
+    n_features_in_ : d
+
+    >>> import headlens
+    >>> X, y = headlens.generate("power-mean", dim=3, keys=4, count=200)
+    >>> labels = ["low" if value < 0 else "high" for value in y]
+    >>> model = headlens.RandomFeatureAttentionClassifier(heads=50, random_state=0).fit(X, labels)
+    >>> model.classes_.tolist(), model.score(X, labels) > 0.9
+    (['high', 'low'], True)
+    >>> model.predict_proba(X).shape
+    (200, 2)
+    """
+
+    def __init__(
+        self,
+        *,
+        model: str = "rfa",
+        heads: int | str | float = 1000,
+        score_function: str = "relu",
+        positions: str = "none",
+        bias_scale: float | None = None,
+        weight_scale: float | None = None,
+        precision: str = "auto",
+        loss: str = "logistic",
+        ridge: float | str = "auto",
+        norm_ball: tuple[float, float] | None = None,
+        intercept: bool = True,
+        centres: int | None = None,
+        block_sets: int = 0,
+        sequence: bool = False,
+        random_state: Any = None,
+        threads: int | None = None,
+        max_memory: int | str | None = None,
+        verbose: bool | int = False,
+    ):
+        self.model = model
+        self.heads = heads
+        self.score_function = score_function
+        self.positions = positions
+        self.bias_scale = bias_scale
+        self.weight_scale = weight_scale
+        self.precision = precision
+        self.loss = loss
+        self.ridge = ridge
+        self.norm_ball = norm_ball
+        self.intercept = intercept
+        self.centres = centres
+        self.block_sets = block_sets
+        self.sequence = sequence
+        self.random_state = random_state
+        self.threads = threads
+        self.max_memory = max_memory
+        self.verbose = verbose
+
+    def _is_probabilistic(self) -> bool:
+        return self.loss == "logistic"
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Scores: (n,) for two classes, positive for the second; else (n, classes). Sequences: (n, L, ...)."""
+        scores = self._scores(X)
+        return scores[..., 0] if scores.shape[-1] == 1 else scores
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The class with the largest score."""
+        scores = self._scores(X)
+        best = scores.argmax(-1) if scores.shape[-1] > 1 else (scores[..., 0] > 0).astype(int)
+        return self.classes_[best]
+
+    @available_if(_is_probabilistic)
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Probabilities (n, classes), for the logistic loss."""
+        scores = self._scores(X)
+        if scores.shape[-1] == 1:
+            scores = np.concatenate([np.zeros_like(scores), scores], axis=-1)
+        scores = np.exp(scores - scores.max(-1, keepdims=True))
+        return scores / scores.sum(-1, keepdims=True)
+
+    @available_if(_is_probabilistic)
+    def predict_log_proba(self, X: Any) -> np.ndarray:
+        """Logarithms of the probabilities."""
+        return np.log(self.predict_proba(X))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Accuracy; for sequences, over all tokens."""
+        predicted, y = self.predict(X), as_numpy(y, "y")
+        if self.sequence:
+            predicted, y = predicted.ravel(), y.ravel()
+        return float(accuracy_score(y, predicted, sample_weight=sample_weight))
+
+    def _scores(self, X: Any) -> np.ndarray:
+        scores = self._apply("predict_scores", X)
+        if self.sequence:
+            scores = scores.reshape(-1, X.shape[1] if hasattr(X, "shape") else len(X[0]), scores.shape[-1])
+        return scores.astype(self.intercept_.dtype, copy=False)
+
+    def _encode(self, y: Any) -> np.ndarray:
+        """Integers stay what they are, as in the command line's files; other labels become 0, 1, ..."""
+        labels = as_numpy(y, "y")
+        labels = labels if self.sequence else column_or_1d(labels, warn=True)
+        check_classification_targets(labels.ravel())
+        self.classes_, codes = np.unique(labels, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ValueError(
+                f"y: only one class ({self.classes_[0]!r}) given, but a classifier needs at least two classes"
+            )
+        codes = codes.reshape(labels.shape)
+        return labels.astype(np.int64) if self.classes_.dtype.kind in "iu" else codes.astype(np.int64)
+
+    def _adopt(self, model: _core.Model) -> None:
+        if self.classes_.dtype.kind not in "iu":  # the file keeps the labels, for load()
+            model.report = {**model.report, "class_labels": json.dumps(self.classes_.tolist())}
+        super()._adopt(model)
+
+
+def load(
+    path: str | os.PathLike[str], *, threads: int | None = None, max_memory: int | str | None = None
+) -> Any:
+    """A fitted estimator from a model file, written by `save` or by `headlens fit`.
+
+    >>> import headlens, tempfile
+    >>> X, y = headlens.generate("power-mean", dim=3, keys=4, count=100)
+    >>> model = headlens.AttentionKernelRidge(random_state=0).fit(X, y)
+    >>> model.save(tempfile.gettempdir() + "/model.hlm")
+    >>> again = headlens.load(tempfile.gettempdir() + "/model.hlm")
+    >>> again, bool((again.predict(X) == model.predict(X)).all())
+    (AttentionKernelRidge(...), True)
+    """
+    with settings(threads, max_memory) as how:
+        model = _core.load_model(Path(path), how)
+    state, report = model.__getstate__(), model.report
+    infinite = state["heads"] == _core.INFINITE_HEADS
+    given = {name: state[name] for name in ("model", "positions", "bias_scale", "weight_scale", "precision")}
+    given |= {"score_function": state["score"], "sequence": state["sequence"], "random_state": state["seed"]}
+    given |= {"intercept": report.get("fitted_intercept", "true") == "true"}
+    given |= {"threads": threads, "max_memory": max_memory}
+    if report.get("ridge_rule") == "given":
+        given["ridge"] = float(report["ridge"])
+    out: Any
+    if infinite and state["loss"] == "squared":
+        out = AttentionKernelRidge(**given)
+    else:
+        kind = RandomFeatureAttentionClassifier if state["classes"] else RandomFeatureAttentionRegressor
+        out = kind(**given, heads="inf" if infinite else state["heads"], loss=state["loss"])
+        if "norm_ball" in report:
+            low, high = report["norm_ball"].split(",")
+            out.set_params(norm_ball=(float(low), float(high)))
+        if "huber_delta" in report:
+            out.set_params(huber_delta=float(report["huber_delta"]))
+    if state["classes"]:
+        labels = json.loads(report["class_labels"]) if "class_labels" in report else state["classes"]
+        out.classes_ = np.array(labels)
+    out.report_, out.n_features_in_ = dict(report), state["dim"]
+    out._adopt(model)
+    return out

@@ -1,0 +1,218 @@
+"""From examples of an unknown attention layer to its heads, with a certificate."""
+
+import html
+import json
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from . import _core
+from ._call import fill, settings, warn, whole_number
+from ._layer import AttentionLayer, as_float64
+
+_ADVICE = {
+    "needs_more_examples": "there are fewer equations than the unknowns ask for: give more examples",
+    "not_identified": "no number of heads explains the held-out examples: more noise than signal, or no such layer",
+    "stalled": "out of time or of steps on the way: raise time_limit or starts",
+}
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """The evidence for a recovery, in the words of `headlens recover --json`."""
+
+    status: str
+    """recovered, approximate, needs_more_examples, not_identified or stalled."""
+    heads: int
+    held_out_error: float
+    """|F - Y| / |Y| on examples that the search has not seen."""
+    train_error: float
+    examples: int
+    held_out: int
+    examples_per_unknown: float
+    residual_z: float | None
+    noise: float | None
+    """Standard deviation of the labels' noise, from the residual."""
+    smallest_singular_value: float | None
+    weakest_direction: list[float]
+    head_count_evidence: list[dict[str, Any]]
+    """heads, train_error and held_out_error of every number of heads that was tried."""
+    moment_singular_values: list[float]
+    per_head: list[dict[str, Any]]
+    """scale, effective_rank, w_norm, theta_error_bar and w_error_bar of every head."""
+    starts: int
+    steps: int
+    inner_steps: int
+    sculpt: dict[str, Any] | None
+    phases: dict[str, float]
+    trace: list[dict[str, Any]]
+    seconds: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain dicts, lists and numbers."""
+        return asdict(self)
+
+    def to_json(self) -> str:
+        """As `headlens recover --certificate` writes it."""
+        return json.dumps(self.to_dict(), indent=2) + "\n"
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Recovery:
+    """A recovered layer and its certificate."""
+
+    layer: AttentionLayer | None
+    """None unless the status is recovered or approximate."""
+    certificate: Certificate
+    span: np.ndarray | None = None
+    """(m - 1, d, d): directions Theta_i - Theta_j that sculpting found; None for other methods."""
+
+    @property
+    def status(self) -> str:
+        return self.certificate.status
+
+    @property
+    def advice(self) -> str:
+        """What to do about a status without a layer; empty otherwise."""
+        return _ADVICE.get(self.status, "")
+
+    def _facts(self) -> list[tuple[str, str]]:
+        c = self.certificate
+        facts = [
+            ("status", c.status),
+            ("heads", str(c.heads)),
+            ("held-out error", f"{c.held_out_error:.1e} on {c.held_out} of {c.examples} examples"),
+            ("equations per unknown", f"{c.examples_per_unknown:.2f}"),
+        ]
+        if c.noise is not None:
+            facts.append(("noise of labels", f"{c.noise:.1e}"))
+        tried = ", ".join(f"{t['heads']}: {t['held_out_error']:.1e}" for t in c.head_count_evidence)
+        facts.append(("heads tried", tried))
+        facts.append(("work", f"{c.starts} starts, {c.steps} steps, {c.seconds:.2f} s"))
+        if self.advice:
+            facts.append(("advice", self.advice))
+        return facts
+
+    def _heads(self) -> list[list[str]]:
+        return [
+            [
+                str(i),
+                f"{head['scale']:.3f}",
+                f"{head['effective_rank']:.2f}",
+                f"{head['w_norm']:.3f}",
+                f"{head['theta_error_bar']:.1e}",
+                f"{head['w_error_bar']:.1e}",
+            ]
+            for i, head in enumerate(self.certificate.per_head)
+        ]
+
+    _COLUMNS = ("head", "logit scale", "effective rank", "|W|", "error of Theta", "error of W")
+
+    def __repr__(self) -> str:
+        lines = [f"{name:<22}{value}" for name, value in self._facts()]
+        rows = self._heads()
+        if rows:
+            lines.append("  ".join(f"{name:>14}" if i else name for i, name in enumerate(self._COLUMNS)))
+            lines += [
+                "  ".join(f"{cell:>14}" if i else f"{cell:<4}" for i, cell in enumerate(row)) for row in rows
+            ]
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        def row(cells: Any, tag: str) -> str:
+            return "<tr>" + "".join(f"<{tag}>{html.escape(str(cell))}</{tag}>" for cell in cells) + "</tr>"
+
+        facts = "".join(
+            f'<tr><th style="text-align:left">{html.escape(name)}</th>'
+            f'<td style="text-align:left">{html.escape(value)}</td></tr>'
+            for name, value in self._facts()
+        )
+        out = f"<table>{facts}</table>"
+        heads = self._heads()
+        if heads:
+            body = "".join(row(cells, "td") for cells in heads)
+            out += f"<table><thead>{row(self._COLUMNS, 'th')}</thead><tbody>{body}</tbody></table>"
+        return out
+
+    def plot(self, truth: AttentionLayer | None = None, **options: Any) -> Any:
+        """The certificate, and the heads beside those of `truth`, drawn by `headlens.plot`."""
+        import importlib
+
+        plot = importlib.import_module("headlens.plot")
+        return plot.recovery(self, truth, **options)
+
+
+def recover(
+    X: Any,
+    Y: Any,
+    heads: int | str = "auto",
+    *,
+    max_heads: int = 16,
+    starts: int = 6,
+    start: str = "random",
+    method: str = "varpro",
+    sculpt_form: str = "least-squares",
+    span_form: str = "eigenvectors",
+    seed: int = 0,
+    time_limit: float | None = None,
+    threads: int | None = None,
+    max_memory: int | str | None = None,
+    progress: bool | None = None,
+) -> Recovery:
+    """The heads of an unknown multi-head softmax attention layer, from examples of it.
+
+    Parameters
+    ----------
+    X : array (n, k, d), inputs
+    Y : array (n, k, e), outputs of the layer
+    heads : number of heads, or "auto"
+    max_heads : most heads that "auto" tries
+    starts : for each number of heads
+    start : "random", or "spectral" (many examples, three tokens or more)
+    method : "varpro" (variable projection) or "sculpt" (the paper's six phases)
+    sculpt_form : "least-squares" or "lp", the body of sculpting
+    span_form : "eigenvectors" or "membership", how sculpting finds its long directions
+    seed : of the starts; the same seed gives the same bytes as `headlens recover`
+    time_limit : seconds after which to stop with the status "stalled"
+    progress : show a tqdm bar; None: on terminals and in notebooks
+
+    Returns
+    -------
+    Recovery, with a layer if the status is "recovered" or "approximate"; otherwise a `NumericalWarning` says
+    why there is none.
+
+    >>> import headlens
+    >>> truth = headlens.AttentionLayer.random(heads=2, dim=4, seed=1)
+    >>> X, Y = truth.examples(count=60, tokens=4)
+    >>> recovery = headlens.recover(X, Y)
+    >>> recovery.layer, recovery.certificate.heads
+    (AttentionLayer(heads=2, dim=4, outputs=4), 2)
+    >>> headlens.compare(recovery.layer, truth).worst_error < 1e-8
+    True
+    """
+    options = _core.RecoverOptions()
+    fill(options.sculpt, form=sculpt_form, span=span_form)
+    if heads == "auto":
+        heads_given = None
+    elif isinstance(heads, str):
+        raise ValueError(f"heads: '{heads}' given, expected auto, or 1 or more")
+    else:
+        heads_given = heads
+    fill(
+        options,
+        method=method,
+        heads=heads_given,
+        max_heads=max_heads,
+        starts=starts,
+        start=start,
+        seed=whole_number(seed),
+        time_limit=time_limit,
+    )
+    with settings(threads, max_memory, progress) as how:
+        layer, certificate, span = _core.recover(as_float64(X, "X"), as_float64(Y, "Y"), options, how)
+    found = AttentionLayer._wrap(layer) if layer is not None else None
+    result = Recovery(found, Certificate(**certificate), span)
+    if found is None:
+        warn(f"recover: {result.status}: {result.advice}")
+    return result

@@ -1,0 +1,168 @@
+"""What the scikit-learn estimators on sets share."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.exceptions import NotFittedError
+from sklearn.utils import check_random_state
+
+from . import _core
+from ._call import fill, settings, warn, whole_number
+from ._sets import Sets, as_sequences, as_sets, precision_of
+
+
+class SetEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """Sets in; a model of the library, its features and its file out."""
+
+    # What every constructor stores.
+    score_function: str
+    precision: str
+    ridge: float | str
+    sequence: bool
+    random_state: Any
+    threads: int | None
+    max_memory: int | str | None
+    verbose: bool | int
+
+    # Parameters of the constructors that are options of the library, by the struct that holds them.
+    _FEATURES = ("model", "positions", "bias_scale", "weight_scale")
+    _TRAINING = ("loss", "norm_ball", "huber_delta", "intercept", "solver", "centres", "block_sets")
+
+    def fit(self, X: Any, y: Any) -> "Any":
+        """Draws the heads and trains their values. A numerical outcome without a full result is a warning."""
+        if y is None:
+            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
+        sets, dtype = self._read(X)
+        targets = self._encode(y)
+        options = self._options(dtype)
+        with self._settings() as how:
+            model, report = _core.fit(sets, targets, options, how)
+        self.n_features_in_ = sets.dim
+        self.report_ = report
+        self._adopt(model)
+        self._warn_of_outcome(report)
+        return self
+
+    def transform(self, X: Any) -> np.ndarray:
+        """The features: (n, heads (d + 1)), or (n, heads) for mlp; predictions are ``features @ values + b``.
+
+        For heads="inf", the kernel with the sets that the model keeps.
+        """
+        return self._apply("features", X)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the model file of the command line, byte for byte; `headlens.load` reads it."""
+        self._fitted_model().save(Path(path))
+
+    def _encode(self, y: Any) -> np.ndarray:
+        """y as the library reads it."""
+        raise NotImplementedError
+
+    def _read(self, X: Any) -> tuple[_core.Sets, np.dtype]:
+        return as_sequences(X) if self.sequence else as_sets(X)
+
+    def _settings(self) -> Any:
+        return settings(self.threads, self.max_memory, bool(self.verbose))
+
+    def _seed(self) -> int:
+        if isinstance(self.random_state, int | np.integer) and not isinstance(self.random_state, bool):
+            return whole_number(self.random_state, "random_state")
+        return int(check_random_state(self.random_state).randint(2**31 - 1))
+
+    def _options(self, dtype: np.dtype) -> _core.FitOptions:
+        parameters = self.get_params(deep=False)
+        options = _core.FitOptions()
+        features = fill(
+            _core.FeatureOptions(),
+            heads=_heads(parameters.get("heads", "inf")),
+            score=self.score_function,
+            precision=precision_of(self.precision, dtype),
+            seed=self._seed(),
+            **{name: parameters[name] for name in self._FEATURES},
+        )
+        training = {name: parameters[name] for name in self._TRAINING if name in parameters}
+        fill(options, features=features, ridge=_ridge(self.ridge), **training)
+        options.validate()
+        return options
+
+    def _warn_of_outcome(self, report: dict[str, Any]) -> None:
+        if report["status"] == "stalled":
+            warn(
+                f"{type(self).__name__}: stalled at a residual of {report['residual']:.1e} ({report['method']}): "
+                "the model is not the minimum"
+            )
+        if report["status"] == "not_positive_definite":
+            warn(
+                f"{type(self).__name__}: no model: the ridge {report['ridge']:.3g} is lost in the rounding of "
+                "the Gram matrix: raise it, or use ridge='auto' or precision='f64'"
+            )
+
+    def _adopt(self, model: _core.Model) -> None:
+        """Keeps a model and shows its parts, unless there is none (a status without a model)."""
+        for name in ("_model", "heads_", "values_", "intercept_", "support_", "ridge_"):
+            self.__dict__.pop(name, None)
+        if self.report_["status"] == "not_positive_definite":
+            return
+        self._model = model
+        state = model.__getstate__()
+        self.heads_, self.support_ = state.get("head_weights"), None
+        self.values_, self.intercept_ = state["values"], state["intercept"]
+        self.ridge_ = float(self.report_["ridge"])
+        if "support_query" in state:
+            offsets = state["support_offsets"] or None
+            self.support_ = Sets(state["support_query"], state["support_keys"], offsets)
+
+    def _fitted_model(self) -> _core.Model:
+        if not self.__sklearn_is_fitted__():
+            raise NotFittedError(
+                f"This {type(self).__name__} instance is not fitted yet. Call 'fit' with appropriate arguments "
+                "before using this estimator."
+            )
+        return self._model
+
+    def _apply(self, method: str, X: Any) -> np.ndarray:
+        model = self._fitted_model()
+        sets, _ = self._read(X)
+        if sets.dim != self.n_features_in_:
+            raise ValueError(
+                f"X has {sets.dim} features, but {type(self).__name__} is expecting {self.n_features_in_} "
+                "features as input"
+            )
+        with self._settings() as how:
+            return getattr(model, method)(sets, how)
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.values_.size // self.intercept_.size)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_model")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.input_tags.three_d_array = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+def _heads(heads: Any) -> Any:
+    """A whole number, or "inf"."""
+    if heads == "inf" or (isinstance(heads, float) and heads == np.inf):
+        return _core.INFINITE_HEADS
+    if isinstance(heads, str):
+        raise ValueError(f"heads: '{heads}' given, expected a whole number, 1 or more, or 'inf'")
+    return heads
+
+
+def _ridge(ridge: Any) -> float | None:
+    if isinstance(ridge, str):
+        if ridge != "auto":
+            raise ValueError(f"ridge: '{ridge}' given, expected 'auto' or a number, 0 or more")
+        return None
+    if ridge is None:
+        raise ValueError("ridge: None given, expected 'auto' or a number, 0 or more")
+    return ridge

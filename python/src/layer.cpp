@@ -1,0 +1,152 @@
+// Attention layers: forward, examples, files, weights of checkpoints, comparison and inspection.
+#include "headlens/layer.hpp"
+
+#include <nanobind/stl/filesystem.h>
+#include <nanobind/stl/string.h>
+
+#include "arrays.hpp"
+#include "bindings.hpp"
+#include "call.hpp"
+#include "headlens/inspect.hpp"
+
+namespace headlens::python {
+namespace {
+
+nb::tuple examples(const AttentionLayer& layer, const ExampleOptions& options, const Settings& settings) {
+  const Examples drawn = call(settings, [&](const Execution& e) { return draw_examples(layer, options, e); });
+  return nb::make_tuple(to_numpy(drawn.x), to_numpy(drawn.y));
+}
+
+nb::object forward(const AttentionLayer& layer, const AnyArray& x, const Settings& settings) {
+  const Array tokens = borrow(x);
+  return to_numpy(call(settings, [&](const Execution& e) { return apply_layer(layer, tokens, e); }));
+}
+
+AttentionLayer from_weights(const nb::dict& tensors, const WeightsOptions& options, const std::string& name,
+                            const Settings& settings) {
+  NamedArrays arrays;
+  for (const auto [key, value] : tensors)
+    arrays[nb::cast<std::string>(key)] = borrow(nb::cast<AnyArray>(value));
+  return call(settings, [&](const Execution& e) {
+    return layer_from_weights(find_weights(std::move(arrays), options, name), options, e);
+  });
+}
+
+nb::dict compare(const AttentionLayer& a, const AttentionLayer& b) {
+  const Comparison result = compare_layers(a, b);
+  nb::list matches;
+  for (const HeadMatch& match : result.matches) {
+    nb::dict entry;
+    entry["a"] = match.a;
+    entry["b"] = match.b;
+    entry["theta_error"] = match.theta_error;
+    entry["w_error"] = match.w_error;
+    matches.append(entry);
+  }
+  nb::dict out;
+  out["worst_error"] = result.worst_error;
+  out["worst_theta_error"] = result.worst_theta_error;
+  out["worst_w_error"] = result.worst_w_error;
+  out["heads_a"] = result.heads_a;
+  out["heads_b"] = result.heads_b;
+  out["matches"] = matches;
+  return out;
+}
+
+nb::dict share_dict(const Share& share) {
+  nb::dict out;
+  out["share"] = share.value;
+  out["low"] = share.low;
+  out["high"] = share.high;
+  return out;
+}
+
+nb::dict agreement_dict(const Agreement& agreement) {
+  nb::list alike;
+  for (const AlikeShare& entry : agreement.alike) {
+    nb::dict item = share_dict(entry.share);
+    item["eps"] = entry.eps;
+    alike.append(item);
+  }
+  nb::dict out;
+  out["alike"] = alike;
+  out["sparse_matched"] = share_dict(agreement.sparse_matched);
+  return out;
+}
+
+nb::dict inspect(const AttentionLayer& layer, const InspectOptions& options, const Settings& settings) {
+  const Inspection result =
+      call(settings, [&](const Execution& e) { return inspect_layer(layer, options, e); });
+  nb::list heads;
+  for (const HeadSummary& head : result.per_head) {
+    nb::dict entry;
+    entry["scale"] = head.scale;
+    entry["effective_rank"] = head.effective_rank;
+    entry["w_norm"] = head.w_norm;
+    entry["diagonal_mean"] = head.diagonal_mean;
+    entry["off_diagonal_deviation"] = head.off_diagonal_deviation;
+    entry["identity_cosine"] = head.identity_cosine;
+    heads.append(entry);
+  }
+  nb::object closest = nb::none(), agreement = nb::none();
+  if (result.closest) {
+    nb::dict pair;
+    pair["a"] = result.closest->a;
+    pair["b"] = result.closest->b;
+    pair["distance"] = result.closest->distance;
+    closest = pair;
+  }
+  if (result.agreement) agreement = agreement_dict(*result.agreement);
+  nb::dict out;
+  out["heads"] = result.heads;
+  out["distinct_heads"] = result.distinct_heads;
+  out["dim"] = result.dim;
+  out["outputs"] = result.outputs;
+  out["per_head"] = heads;
+  out["closest_pair"] = closest;
+  out["tokens"] = options.tokens;
+  out["samples"] = options.samples;
+  out["agreement"] = agreement;
+  return out;
+}
+
+}  // namespace
+
+void bind_layer(nb::module_& m) {
+  nb::class_<AttentionLayer>(m, "AttentionLayer")
+      .def_prop_ro("theta", [](const AttentionLayer& layer) { return to_numpy_view(layer.theta); })
+      .def_prop_ro("w", [](const AttentionLayer& layer) { return to_numpy_view(layer.w); })
+      .def("forward", &forward, nb::arg("x"), nb::arg("settings"))
+      .def("examples", &examples, nb::arg("options"), nb::arg("settings"))
+      .def("inspect", &inspect, nb::arg("options"), nb::arg("settings"))
+      .def("canonical", [](const AttentionLayer& layer) { return canonical(layer); })
+      .def("restrict", &restrict_layer, nb::arg("dim"))
+      .def(
+          "save",
+          [](const AttentionLayer& layer, const std::filesystem::path& path) { save_layer(path, layer); },
+          nb::arg("path"), nb::call_guard<nb::gil_scoped_release>());
+  m.def(
+      "make_layer",
+      [](const AnyArray& theta, const AnyArray& w) { return make_layer(borrow(theta), borrow(w)); },
+      nb::arg("theta"), nb::arg("w"));
+  m.def("draw_teacher", &draw_teacher, nb::arg("options"));
+  m.def(
+      "load_layer",
+      [](const std::filesystem::path& path, const Settings& settings) {
+        return call(settings, [&](const Execution& e) { return load_layer(path, e); });
+      },
+      nb::arg("path"), nb::arg("settings"));
+  m.def("layer_from_weights", &from_weights, nb::arg("tensors"), nb::arg("options"), nb::arg("name"),
+        nb::arg("settings"));
+  m.def(
+      "load_weights",
+      [](const std::filesystem::path& path, const WeightsOptions& options, const Settings& settings) {
+        return call(settings, [&](const Execution& e) {
+          return layer_from_weights(load_weights(path, options, e), options, e);
+        });
+      },
+      nb::arg("path"), nb::arg("options"), nb::arg("settings"));
+  m.def("compare_layers", &compare, nb::arg("a"), nb::arg("b"));
+}
+
+}  // namespace headlens::python

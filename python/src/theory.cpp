@@ -1,0 +1,36 @@
+// Theory of targets, in the words of `headlens theory --json`.
+#include "headlens/theory.hpp"
+
+#include <nanobind/stl/optional.h>
+
+#include "arrays.hpp"
+#include "bindings.hpp"
+#include "call.hpp"
+
+namespace headlens::python {
+namespace {
+
+nb::dict evaluate(const TheoryOptions& options, const Settings& settings) {
+  const Theory theory = call(settings, [&](const Execution& e) { return evaluate_theory(options, e); });
+  nb::list samples, bound, predicted, ridge;
+  for (const TheoryPoint& point : theory.points) {
+    samples.append(point.samples);
+    bound.append(point.bound);
+    predicted.append(point.predicted_error);
+    ridge.append(point.predicted_error ? std::optional(point.ridge) : std::nullopt);
+  }
+  nb::dict out;
+  out["complexity"] = theory.complexity;
+  out["variance"] = theory.variance;
+  out["samples"] = samples;
+  out["bound"] = bound;
+  out["predicted_error"] = predicted;
+  out["ridge"] = ridge;
+  return out;
+}
+
+}  // namespace
+
+void bind_theory(nb::module_& m) { m.def("theory", &evaluate, nb::arg("options"), nb::arg("settings")); }
+
+}  // namespace headlens::python
