@@ -32,7 +32,7 @@ Draw draw_errors(const Tangent<double>& tangent, const VariableProjection::Point
   Matrix<double> projected = copy_of(noise), gradient(problem.dim(), problem.heads() * problem.dim());
   tangent.project(projected);
   tangent.adjoint(projected, gradient);
-  Step step = solve_step(tangent, gradient, mu, kTolerance, kMostInner, preconditioner);
+  Step step = solve_step(tangent, gradient, mu, kTolerance, kMostInner, preconditioner, [] { return false; });
   tangent.derivative(step.direction, moved);
   add(-1.0, moved, noise);
   Draw draw{std::move(step.direction), Matrix<double>(point.phi.cols(), problem.outputs()), step.inner};

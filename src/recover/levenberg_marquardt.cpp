@@ -23,10 +23,13 @@ class Tangents {
   void forget() { single_moved_ = double_moved_ = false; }
 
   Step solve(const VariableProjection::Point& point, const Matrix<double>& gradient, double mu,
-             double tolerance, int cap, const Preconditioner& preconditioner, bool exact) {
+             double tolerance, int cap, const Preconditioner& preconditioner, bool exact,
+             const std::function<bool()>& expired) {
     if (exact)
-      return solve_step(moved(double_, double_moved_, point), gradient, mu, tolerance, cap, preconditioner);
-    return solve_step(moved(single_, single_moved_, point), gradient, mu, tolerance, cap, preconditioner);
+      return solve_step(moved(double_, double_moved_, point), gradient, mu, tolerance, cap, preconditioner,
+                        expired);
+    return solve_step(moved(single_, single_moved_, point), gradient, mu, tolerance, cap, preconditioner,
+                      expired);
   }
 
  private:
@@ -88,7 +91,7 @@ LmResult minimise(VariableProjection& problem, VariableProjection::Point& point,
     preconditioner.shift(mu * unit);
     const double tolerance = std::clamp(std::sqrt(result.relative_squares), kTightest, 0.1);
     const Step step = tangents.solve(point, gradient, mu * unit, tolerance, options.max_inner, preconditioner,
-                                     rejections > 0);
+                                     rejections > 0, expired);
     result.inner += step.inner;
     flat = step.predicted < options.flat * point.cost ? flat + 1 : 0;
     if (flat == 3) {

@@ -38,7 +38,7 @@ struct LmResult {
 
 using LmProgress = std::function<void(int step, double relative_squares)>;
 
-// Starts from point.theta and leaves the best point there. `expired` ends the run between steps.
+// Starts from point.theta and leaves the best point there. `expired` ends the run, within a step too.
 LmResult minimise(VariableProjection& problem, VariableProjection::Point& point, const LmOptions& options,
                   const std::function<bool()>& expired, const LmProgress& progress);
 

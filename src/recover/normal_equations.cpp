@@ -90,7 +90,7 @@ Matrix<T> Preconditioner::apply(const Matrix<T>& a) const {
 // here, since cost is |r|^2 and not half of it.
 template <class T>
 Step solve_step(const Tangent<T>& tangent, const Matrix<double>& gradient, double mu, double tolerance,
-                int cap, const Preconditioner& preconditioner) {
+                int cap, const Preconditioner& preconditioner, const std::function<bool()>& expired) {
   const VariableProjection& problem = tangent.problem();
   const Index d = gradient.rows(), columns = gradient.cols();
   const double size = std::sqrt(squared_norm(gradient));
@@ -101,7 +101,7 @@ Step solve_step(const Tangent<T>& tangent, const Matrix<double>& gradient, doubl
   Matrix<T> preconditioned = preconditioner.apply(residual), search = duplicate(preconditioned);
   double rho = inner(residual, preconditioned);
   const double target = tolerance * std::sqrt(std::max(rho, 0.0));
-  while (step.inner < cap && rho > 0) {
+  while (step.inner < cap && rho > 0 && !expired()) {
     tangent.normal_product(search, z, image);
     add_of(static_cast<T>(mu), search, image);
     const double bend = inner(search, image);
@@ -127,8 +127,8 @@ Step solve_step(const Tangent<T>& tangent, const Matrix<double>& gradient, doubl
 template Matrix<float> Preconditioner::apply(const Matrix<float>&) const;
 template Matrix<double> Preconditioner::apply(const Matrix<double>&) const;
 template Step solve_step(const Tangent<float>&, const Matrix<double>&, double, double, int,
-                         const Preconditioner&);
+                         const Preconditioner&, const std::function<bool()>&);
 template Step solve_step(const Tangent<double>&, const Matrix<double>&, double, double, int,
-                         const Preconditioner&);
+                         const Preconditioner&, const std::function<bool()>&);
 
 }  // namespace headlens

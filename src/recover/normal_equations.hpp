@@ -2,6 +2,8 @@
 // the curvature of the problem at some point nearby. J is applied, never formed.
 #pragma once
 
+#include <functional>
+
 #include "recover/tangent.hpp"
 
 namespace headlens {
@@ -27,10 +29,11 @@ struct Step {
   int inner = 0;
 };
 
-// The tangent has been moved to the point of the gradient.
+// The tangent has been moved to the point of the gradient. `expired`, asked before every iteration, ends the
+// solve where it is.
 template <class T>
 Step solve_step(const Tangent<T>& tangent, const Matrix<double>& gradient, double mu, double tolerance,
-                int cap, const Preconditioner& preconditioner);
+                int cap, const Preconditioner& preconditioner, const std::function<bool()>& expired);
 
 Matrix<double> copy_of(const Matrix<double>& a);
 void add(double factor, const Matrix<double>& from, Matrix<double>& to);

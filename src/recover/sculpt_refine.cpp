@@ -40,7 +40,7 @@ Candidate fit_one_head(const Split& split, const AcceptedRows& accepted, Matrix<
   point.theta = std::move(theta);
   const LmOptions options{.ridge = 1e-6, .mu = 1e-3, .max_steps = 30, .stall_steps = 5, .stall_factor = 0.99};
   const LmResult result = minimise(
-      problem, point, options, [&] { return effort.expired(); },
+      problem, point, options, [&] { return effort.must_stop(); },
       [&](int step, double squares) { effort.report("sculpt: refine", step, squares, 1); });
   effort.count(result);
   if (!point.finite) return {std::move(point.theta), Matrix<double>::zeros(d, e), 1, 1};  // no rows to fit

@@ -31,6 +31,11 @@ Effort::Effort(const RecoverOptions& options, const Execution& execution)
 
 bool Effort::expired() const { return deadline_ && std::chrono::steady_clock::now() >= *deadline_; }
 
+bool Effort::must_stop() const {
+  execution_.check_cancelled();
+  return expired();
+}
+
 void Effort::report(const std::string& phase, int step, double relative_squares, Index heads) const {
   execution_.check_cancelled();
   if (!execution_.progress) return;
@@ -72,7 +77,7 @@ Candidate solve_from(const Split& split, Matrix<double> theta, const LmOptions& 
   VariableProjection::Point point = problem.make_point();
   point.theta = std::move(theta);
   const LmResult result = minimise(
-      problem, point, options, [&] { return effort.expired(); },
+      problem, point, options, [&] { return effort.must_stop(); },
       [&](int step, double squares) {
         effort.trace.push_back({phase, heads, effort.seconds(), std::sqrt(squares)});
         effort.report(phase, step, squares, heads);

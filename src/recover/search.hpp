@@ -30,6 +30,7 @@ class Effort {
  public:
   Effort(const RecoverOptions& options, const Execution& execution);
   bool expired() const;
+  bool must_stop() const;  // expired; throws if cancelled
   double seconds() const;  // since the call
   void report(const std::string& phase, int step, double relative_squares, Index heads) const;
   void count(const LmResult& result);
