@@ -146,6 +146,7 @@ def study_curves(
     if not cells:
         raise ValueError("rows: no cell is done")
     panels = _distinct(cells, panel)
+    own = axes is None
     axes = _panels(axes, len(panels))
     for ax, value in zip(axes, panels):
         _draw_panel(
@@ -154,6 +155,8 @@ def study_curves(
         ax.set_title("" if panel is None else _name(panel, value), fontsize="medium")
         ax.set_xlabel("training sets" if x == "samples" else x)
         ax.set_ylabel("error / variance of the target" if y == "nmse" else y)
+        if own and ax.get_subplotspec().colspan.start > 0:
+            ax.set_ylabel("")
         if ax is not axes[0] and _legend_of(ax) <= _legend_of(axes[0]):
             ax.get_legend().remove()
     return axes
