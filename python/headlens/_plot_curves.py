@@ -31,7 +31,7 @@ def learning_curves(
     Parameters
     ----------
     curves : label -> (samples, errors); errors are (n,), or (n, repeats): their median, and a band from the 10%
-        to the 90% quantile. What is not positive has no place on the axis and is left out
+        to the 90% quantile. What is not positive and finite has no place on the axes and is left out
     theory : label -> `Theory`: its predicted error as a dashed line; the curve of that label becomes points
     bound : also bound^2 / variance, dotted, where it is below 10
 
@@ -71,8 +71,8 @@ def _quantiles(label: str, samples: Any, errors: Any) -> tuple[np.ndarray, np.nd
         raise ValueError(
             f"curves[{label!r}]: errors {e.shape} for samples {n.shape}, expected (n,) or (n, repeats)"
         )
-    e = np.where(e > 0, e, np.nan).reshape(len(n), -1)
-    keep = np.isfinite(e).any(1)
+    e = np.where((e > 0) & np.isfinite(e), e, np.nan).reshape(len(n), -1)
+    keep = ~np.isnan(e).all(1) & (n > 0) & np.isfinite(n)
     order = np.argsort(n[keep])
     levels = np.nanquantile(e[keep], [0.1, 0.5, 0.9], axis=1) if keep.any() else np.empty((3, 0))
     return n[keep][order], levels[:, order]

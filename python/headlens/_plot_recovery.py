@@ -118,6 +118,12 @@ def error_bars(recovery: Recovery, truth: AttentionLayer | None = None, *, ax: A
     """For every head, the size that the relative error of Theta and of W stays below with probability 0.95.
 
     With `truth`, also the errors themselves, as points.
+
+    >>> import headlens
+    >>> layer = headlens.AttentionLayer.random(heads=2, dim=4, seed=1)
+    >>> recovery = headlens.recover(*layer.examples(count=80, noise=0.01), heads=2)
+    >>> len(headlens.plot.error_bars(recovery, layer).patches)      # Theta and W of two heads
+    4
     """
     ax = one(ax)
     style(ax)
@@ -163,7 +169,13 @@ def _no_layer(ax: Axes, status: str) -> Axes:
 
 
 def trace(recovery: Recovery | Certificate, *, ax: Axes | None = None) -> Axes:
-    """The training error after every step of the solver, one colour for each number of heads tried."""
+    """The training error after every step of the solver, one colour for each number of heads tried.
+
+    >>> import headlens
+    >>> layer = headlens.AttentionLayer.random(heads=2, dim=4, seed=1)
+    >>> headlens.plot.trace(headlens.recover(*layer.examples(count=60))).get_ylabel()
+    'training error'
+    """
     ax = one(ax)
     style(ax)
     steps = _certificate(recovery).trace
@@ -198,7 +210,14 @@ def _runs(steps: list[dict[str, Any]], count: int) -> list[list[tuple[int, float
 
 
 def head_count(recovery: Recovery | Certificate, *, ax: Axes | None = None) -> Axes:
-    """Training and held-out error of every number of heads that was tried; the chosen number is ringed."""
+    """Training and held-out error of every number of heads that was tried; the chosen number is ringed.
+
+    >>> import headlens
+    >>> layer = headlens.AttentionLayer.random(heads=2, dim=4, seed=1)
+    >>> ax = headlens.plot.head_count(headlens.recover(*layer.examples(count=60)))
+    >>> [text.get_text() for text in ax.get_legend().get_texts()]
+    ['training', 'held out', 'chosen']
+    """
     ax = one(ax)
     style(ax)
     c = _certificate(recovery)
@@ -257,6 +276,11 @@ def recovery(recovery: Recovery, truth: AttentionLayer | None = None, *, figure:
     Returns
     -------
     array of axes: the three of `certificate`, then those of `heads` row by row, if there is a layer
+
+    >>> import headlens
+    >>> layer = headlens.AttentionLayer.random(heads=2, dim=4, seed=1)
+    >>> len(headlens.recover(*layer.examples(count=60)).plot(layer))
+    11
     """
     layer = recovery.layer
     if layer is None:

@@ -58,6 +58,11 @@ def test_matplotlib_comes_with_the_first_figure_only():
     assert (first, second) == ("False", "True") and "pip install 'headlens[plot]'" in message
 
 
+def test_every_function_has_an_example():
+    for name in headlens.plot.__all__:
+        assert ">>>" in getattr(headlens.plot, name).__doc__, name
+
+
 def test_medians_and_bands():
     errors = np.array([[0.4, 0.2, 0.3], [0.02, 0.01, 0.03]])
     ax = headlens.plot.learning_curves({"a": ([64, 32], errors)})
@@ -71,7 +76,8 @@ def test_medians_and_bands():
 
 
 def test_what_has_no_logarithm_is_left_out():
-    ax = headlens.plot.learning_curves({"a": ([1, 2, 4], [[0.5, -1], [0, np.nan], [0.1, 0.3]])})
+    errors = [[0.5, -1], [0, np.nan], [0.1, 0.3], [0.1, 0.1]]
+    ax = headlens.plot.learning_curves({"a": ([1, 2, 4, np.inf], errors)})
     n, medians = line(ax, "a")
     assert n.tolist() == [1, 4] and medians.tolist() == [0.5, 0.2]
 
