@@ -35,6 +35,7 @@ from ._study import Study  # noqa: E402
 from ._theory import Theory, theory  # noqa: E402
 
 if TYPE_CHECKING:
+    from . import plot as plot
     from ._estimators import (
         AttentionKernelRidge,
         RandomFeatureAttentionClassifier,

@@ -1,6 +1,7 @@
 """What every call shares: options by name, threads, memory, notes, progress and warnings."""
 
 import contextlib
+import importlib.util
 import logging
 import operator
 import os
@@ -124,7 +125,10 @@ def _progress_bar(progress: bool | None) -> _Bar | None:
     if not (watched if progress is None else progress):
         return None
     try:
-        from tqdm.auto import tqdm
+        if _in_notebook() and importlib.util.find_spec("ipywidgets") is None:
+            from tqdm.std import tqdm  # tqdm.auto would warn that there are no widgets
+        else:
+            from tqdm.auto import tqdm
     except ImportError:
         if progress is None:
             return None

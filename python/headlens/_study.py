@@ -109,13 +109,23 @@ class Study:
         """One dict a cell, in the order of the grid; `pandas.DataFrame` takes them as they are.
 
         Options of the cell, its values on the axes of the study, seed, status, recorded quantities, error (""
-        if there was none) and seconds.
+        if there was none) and seconds. Variants with the name of an option, such as ``[variants.model]``, are
+        called ``variants.model``.
         """
         cells = json.loads(self._study.table(Path(store), "json"))["cells"]
+        hidden = {
+            name
+            for cell in cells
+            for name, value in cell["axes"].items()
+            if cell["inputs"].get(name, value) != value
+        }
         return [
             {
                 **cell["inputs"],
-                **cell["axes"],
+                **{
+                    f"variants.{name}" if name in hidden else name: value
+                    for name, value in cell["axes"].items()
+                },
                 **{name: cell[name] for name in ("seed", "status")},
                 **cell["outputs"],
                 **{name: cell[name] for name in ("error", "seconds")},

@@ -10,6 +10,7 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PACKAGE = pathlib.Path(os.environ.get("HEADLENS_PACKAGE", ROOT / "build/python"))
 sys.path[:0] = [str(PACKAGE), str(ROOT / "tests/cli")]
+os.environ.setdefault("MPLBACKEND", "Agg")
 os.environ["PYTHONPATH"] = os.pathsep.join([str(PACKAGE), *filter(None, [os.environ.get("PYTHONPATH")])])
 
 

@@ -235,6 +235,14 @@ def test_progress(bars, rng):
     assert len(bars) == 2 and bars[1].drawn[0][0] == "features"
 
 
+def test_progress_in_a_notebook_without_widgets(monkeypatch):
+    """tqdm.auto would warn about ipywidgets; the bar is text then."""
+    tqdm = pytest.importorskip("tqdm")
+    monkeypatch.setattr(headlens._call, "_in_notebook", lambda: True)
+    monkeypatch.setattr(headlens._call.importlib.util, "find_spec", lambda name: None)
+    assert headlens._call._progress_bar(None)._tqdm is tqdm.std.tqdm
+
+
 def test_progress_on_a_terminal(bars, monkeypatch):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     X, Y = headlens.AttentionLayer.random(heads=3, dim=12).examples(200)

@@ -6,6 +6,7 @@ import importlib
 import os
 import pathlib
 import pkgutil
+import re
 import subprocess
 import sys
 
@@ -15,6 +16,7 @@ from headlens import _core
 from headlens._blas_core import wanted_core
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2] / "python/headlens"
+PAGE = SOURCE.parents[1] / "docs/python.md"
 COMPILED_OR_GUEST = {"_core", "_torch"}
 MODULES = [m.name for m in pkgutil.iter_modules(headlens.__path__) if m.name not in COMPILED_OR_GUEST]
 
@@ -41,6 +43,16 @@ def test_examples_of_the_docstrings(name):
     module = importlib.import_module(f"headlens.{name}" if name else "headlens")
     result = doctest.testmod(module, optionflags=doctest.ELLIPSIS)
     assert result.failed == 0
+
+
+def test_examples_of_the_page_about_python(tmp_path, monkeypatch):
+    """docs/python.md, its blocks in order, in one interpreter."""
+    monkeypatch.chdir(tmp_path)
+    text = "\n".join(re.findall(r"```pycon\n(.*?)```", PAGE.read_text(), re.DOTALL))
+    test = doctest.DocTestParser().get_doctest(text, {}, PAGE.name, str(PAGE), 0)
+    assert len(test.examples) > 30
+    assert doctest.DocTestRunner().run(test).failed == 0
+    assert (tmp_path / "recovery.png").stat().st_size > 0
 
 
 def test_everything_public_has_a_docstring_and_the_large_things_an_example():

@@ -22,7 +22,7 @@ CLASSIFIERS = [
     headlens.RandomFeatureAttentionClassifier(heads=20, ridge=1e-2, loss="hinge", random_state=0),
 ]
 ALL = REGRESSORS + CLASSIFIERS
-# No check is excluded. scikit-learn itself skips these two without pandas and without SCIPY_ARRAY_API=1, which
+# No check is excluded. scikit-learn itself skips these without pandas and without SCIPY_ARRAY_API=1, which
 # scripts/setup does not bring; with them they pass.
 LEFT_OUT = {
     "check_array_api_input",
