@@ -1,4 +1,5 @@
-// headlens generate hard-parity, generate hard-rounding: layers with a hidden linear form, and examples of them.
+// headlens generate hard-parity, generate hard-rounding: layers with a hidden linear form, and examples of
+// them.
 #include <fmt/format.h>
 
 #include <memory>
@@ -43,8 +44,7 @@ int run(Arguments& a) {
         fmt::format("{}: {} examples of two sign tokens from a {} layer of {} heads (d = {}), which is its "
                     "label to {:.1e}{}",
                     a.output, examples.count(), name(a.hard.kind), hard.layer.heads(), a.hard.dim,
-                    hard.label.tolerance,
-                    rivals ? fmt::format("; one of {:.4g} hidden sets", *rivals) : ""));
+                    hard.label.tolerance, rivals ? fmt::format("; one of {:.4g} hidden sets", *rivals) : ""));
   return kOk;
 }
 
