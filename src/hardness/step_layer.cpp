@@ -18,10 +18,11 @@ struct Jump {
 };
 
 std::vector<Jump> jumps_of(const std::vector<double>& g) {
-  const auto reach = static_cast<double>(g.size() / 2);
+  const std::size_t reach = g.size() / 2;
   std::vector<Jump> jumps;
   for (std::size_t i = 0; i + 1 < g.size(); ++i)
-    if (g[i + 1] != g[i]) jumps.push_back({static_cast<double>(i) - reach + 0.5, (g[i + 1] - g[i]) / 2});
+    if (g[i + 1] != g[i])
+      jumps.push_back({static_cast<double>(i) - static_cast<double>(reach) + 0.5, (g[i + 1] - g[i]) / 2});
   return jumps;
 }
 
