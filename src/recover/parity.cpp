@@ -195,8 +195,13 @@ void learn_parity(const Split& split, const RecoverOptions& options, Effort& eff
   Certificate& certificate = recovery.certificate;
   const double d = static_cast<double>(split.train_x.cols),
                pairs = static_cast<double>(split.train_x.rows + split.held_x.rows) / 2;
-  // Bits and differences; products of brute force; the layer and a piece of Phi, both in the certificate.
-  const double bytes = pairs * 9 * d + 8 * (32 * pairs + 2 * d * d * d + (1 << 23));
+  const double products =
+      options.method == RecoverMethod::brute_force
+          ? static_cast<double>(options.heads.value_or(options.max_heads)) / 2 * effort.threads()
+          : 0;
+  // Bits, differences and labels; products of brute force; the layer and a piece of Phi, for the certificate.
+  const double bytes = pairs * (9 * d + 8 * (products + static_cast<double>(split.train_y.cols))) +
+                       8 * (2 * d * d * d + (1 << 23));
   MemoryBudget(effort.execution()).require(bytes, "learning a parity");
   certificate.predicted_peak_bytes = static_cast<std::uint64_t>(bytes);
 
