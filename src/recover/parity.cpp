@@ -199,9 +199,8 @@ void learn_parity(const Split& split, const RecoverOptions& options, Effort& eff
       options.method == RecoverMethod::brute_force
           ? static_cast<double>(options.heads.value_or(options.max_heads)) / 2 * effort.threads()
           : 0;
-  // Bits, differences and labels; products of brute force; the layer and a piece of Phi, for the certificate.
-  const double bytes = pairs * (9 * d + 8 * (products + static_cast<double>(split.train_y.cols))) +
-                       8 * (2 * d * d * d + (1 << 23));
+  // Bits, differences and labels; products of brute force.
+  const double bytes = pairs * (9 * d + 8 * (products + static_cast<double>(split.train_y.cols)));
   MemoryBudget(effort.execution()).require(bytes, "learning a parity");
   certificate.predicted_peak_bytes = static_cast<std::uint64_t>(bytes);
 
@@ -219,6 +218,10 @@ void learn_parity(const Split& split, const RecoverOptions& options, Effort& eff
   certificate.phases.back().seconds -= learner.search_seconds;
   certificate.phases.push_back({"search", learner.search_seconds});
   if (learned.held_out_error < kProof) {
+    // The layer, its arrays, and a piece of Phi.
+    const double layer_bytes = 8 * (4 * d * d * static_cast<double>(learned.set.size()) + (1 << 23));
+    MemoryBudget(effort.execution()).require(bytes + layer_bytes, "the layer of a parity");
+    certificate.predicted_peak_bytes = static_cast<std::uint64_t>(bytes + layer_bytes);
     const Candidate candidate = candidate_of(split.train_x.cols, learned.set, learned.fit);
     learned.held_out_error = layer_error(split.held_x, split.held_y, candidate, effort.threads());
     learned.train_error = layer_error(split.train_x, split.train_y, candidate, effort.threads());
