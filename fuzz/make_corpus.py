@@ -100,5 +100,10 @@ study = (
 put("fuzz_study", "fit", study.encode())
 layers = "[grid]\nexamples-per-unknown = [1, 2.5e0]\n[fixed]\nheads-known = false\n"
 put("fuzz_study", "recover", f'name = "r"\ncommand = "recover"\nseeds = [0]\n{layers}'.encode())
+hard = '[fixed]\nlayer = "hard-parity"\nflips = 0.05\n[grid]\nheads = [2, 4]\nmethod = ["brute-force"]\n'
+figure = (
+    '[[figure]]\nkind = "growth"\ntitle = "t"\nx = "heads"\ny = "recover-seconds"\nbeside = "sq-dimension"\n'
+)
+put("fuzz_study", "hard", f'name = "h"\ncommand = "recover"\nseeds = [0]\n{hard}{figure}'.encode())
 put("fuzz_study", "override-replaces", b"fixed.dim = 4")
 put("fuzz_study", "override-adds", b'variants.model."x y" = {model = "mlp"}')

@@ -11,12 +11,13 @@ ALLOWED = {  # as in src/CMakeLists.txt
     "io": {"base"},
     "data": {"io", "base"},
     "attention": {"data", "io", "linalg", "base"},
+    "hardness": {"attention", "io", "linalg", "base"},
     "features": {"data", "linalg", "base"},
-    "recover": {"attention", "data", "io", "linalg", "base"},
+    "recover": {"hardness", "attention", "data", "io", "linalg", "base"},
     "kernels": {"features", "data", "linalg", "base"},
     "theory": {"data", "linalg", "base"},
     "fit": {"kernels", "features", "linalg", "data", "io", "base"},
-    "study": {"fit", "recover", "theory", "attention", "features", "data", "io", "linalg", "base"},
+    "study": {"fit", "recover", "theory", "hardness", "attention", "features", "data", "io", "linalg", "base"},
     "report": {"study", "theory", "io", "base"},
 }
 THIRD_PARTY = re.compile(

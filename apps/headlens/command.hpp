@@ -57,6 +57,7 @@ void clear_progress();
 void add_generate(CLI::App& app);
 void add_generate_layer(CLI::App& generate);
 void add_generate_examples(CLI::App& generate);
+void add_generate_hard(CLI::App& generate);
 void add_fit(CLI::App& app);
 void add_kernel(CLI::App& app);
 void add_theory(CLI::App& app);

@@ -115,6 +115,7 @@ void add_generate(CLI::App& app) {
           "mixture --weight 0.25 --pure --count 1024 -o train.npz");
   add_generate_layer(command);
   add_generate_examples(command);
+  add_generate_hard(command);
 }
 
 }  // namespace headlens::app

@@ -7,6 +7,8 @@
 #include <memory>
 
 #include "command.hpp"
+#include "fourier_report.hpp"
+#include "headlens/arrays.hpp"
 #include "headlens/error.hpp"
 
 namespace headlens::app {
@@ -16,8 +18,8 @@ struct Arguments {
   CommonOptions common;
   InspectOptions inspect;
   WeightsOptions weights;
-  std::optional<Index> heads, restrict_dim;
-  std::string layer, file, output;
+  std::optional<Index> heads, restrict_dim, fourier;
+  std::string layer, file, output, fourier_output;
   std::string q, k, v, o;
 
   bool separate() const { return !(q.empty() && k.empty() && v.empty() && o.empty()); }
@@ -51,6 +53,7 @@ void check_arguments(const Arguments& a) {
           "inspect: --heads, --layer, --format and --prefix go with weights; a layer file has its heads");
   require(a.restrict_dim.value_or(1) >= 1, "restrict: ", a.restrict_dim.value_or(1),
           " given, expected 1 or more");
+  require(a.fourier_output.empty() || a.fourier, "fourier-out: given without --fourier K");
   a.inspect.validate();
 }
 
@@ -70,7 +73,15 @@ Json agreement_json(const Agreement& agreement) {
   return {{"alike", alike}, {"sparse_matched", share_json(agreement.sparse_matched)}};
 }
 
-Json inspection_json(const Arguments& a, const Inspection& result) {
+// What is found beside the heads.
+struct Findings {
+  Inspection inspection;
+  std::optional<HiddenLabel> label;
+  std::optional<Fourier> fourier;
+};
+
+Json inspection_json(const Arguments& a, const Findings& found) {
+  const Inspection& result = found.inspection;
   Json heads = Json::array(), closest, agreement;
   for (const HeadSummary& head : result.per_head)
     heads.push_back({{"scale", number(head.scale)},
@@ -83,11 +94,19 @@ Json inspection_json(const Arguments& a, const Inspection& result) {
     closest = {
         {"a", result.closest->a}, {"b", result.closest->b}, {"distance", number(result.closest->distance)}};
   if (result.agreement) agreement = agreement_json(*result.agreement);
-  return {{"heads", result.heads},      {"distinct_heads", result.distinct_heads},
-          {"dim", result.dim},          {"outputs", result.outputs},
-          {"per_head", heads},          {"closest_pair", closest},
-          {"tokens", a.inspect.tokens}, {"samples", a.inspect.samples},
-          {"agreement", agreement},     {"file", a.output.empty() ? Json(nullptr) : Json(a.output)}};
+  return {{"heads", result.heads},
+          {"distinct_heads", result.distinct_heads},
+          {"dim", result.dim},
+          {"outputs", result.outputs},
+          {"per_head", heads},
+          {"closest_pair", closest},
+          {"tokens", a.inspect.tokens},
+          {"samples", a.inspect.samples},
+          {"agreement", agreement},
+          {"label", label_json(found.label)},
+          {"fourier",
+           found.fourier ? fourier_json(*found.fourier, result.dim, found.label.has_value()) : Json(nullptr)},
+          {"file", a.output.empty() ? Json(nullptr) : Json(a.output)}};
 }
 
 std::string share_text(const Share& share) {
@@ -95,7 +114,8 @@ std::string share_text(const Share& share) {
                      100 * share.high);
 }
 
-std::string inspection_text(const Arguments& a, const Inspection& result) {
+std::string inspection_text(const Arguments& a, const Findings& found) {
+  const Inspection& result = found.inspection;
   std::string text = fmt::format("heads {} ({} distinct), d = {}, e = {}\n", result.heads,
                                  result.distinct_heads, result.dim, result.outputs);
   text += fmt::format("{:>4} {:>10} {:>8} {:>10} {:>10} {:>10} {:>7}", "head", "|Theta|", "eff.rank", "|W|",
@@ -116,6 +136,8 @@ std::string inspection_text(const Arguments& a, const Inspection& result) {
       text += fmt::format("\n  alike to {:<4}    {}", entry.eps, share_text(entry.share));
     text += fmt::format("\n  to one token     {}", share_text(result.agreement->sparse_matched));
   }
+  if (found.label) text += label_text(*found.label);
+  if (found.fourier) text += fourier_text(*found.fourier, result.dim, found.label.has_value());
   if (!a.output.empty()) text += fmt::format("\nwritten to {}", a.output);
   return text;
 }
@@ -126,9 +148,16 @@ int run(const Arguments& a) {
   const AttentionLayer layer = read_layer(a, execution);
   InspectOptions options = a.inspect;
   options.seed = a.common.seed;
-  const Inspection result = inspect_layer(layer, options, execution);
+  Findings found{inspect_layer(layer, options, execution), std::nullopt, std::nullopt};
+  if (!a.layer.empty() && !a.restrict_dim) found.label = load_label(a.layer, execution);
+  if (a.fourier) {
+    found.fourier = fourier_coefficients(
+        layer, {.degree = *a.fourier, .samples = options.samples, .seed = options.seed}, execution);
+    if (!a.fourier_output.empty())
+      write_npz(a.fourier_output, {{"subsets", found.fourier->subsets}, {"values", found.fourier->values}});
+  }
   if (!a.output.empty()) save_layer(a.output, layer);
-  print(a.common, inspection_json(a, result), inspection_text(a, result));
+  print(a.common, inspection_json(a, found), inspection_text(a, found));
   return kOk;
 }
 
@@ -171,6 +200,13 @@ void add_inspect(CLI::App& app) {
   command.add_option("--samples", a->inspect.samples, "rows to sample")
       ->type_name("n")
       ->capture_default_str();
+  command
+      .add_option(
+          "--fourier", a->fourier,
+          "Fourier coefficients of the outputs up to this degree; exact for d <= 12, else from samples")
+      ->type_name("K");
+  command.add_option("--fourier-out", a->fourier_output, "all of them to write (.npz: subsets, values)")
+      ->type_name("FILE");
   add_seed(command, a->common, "seed of the sampled inputs");
   add_common_options(command, a->common);
   command.footer(
@@ -181,6 +217,7 @@ void add_inspect(CLI::App& app) {
       "total variation), or put more than 0.95 on one and the same token.\n\n"
       "Examples:\n"
       "  headlens inspect layer.npz --tokens 8\n"
+      "  headlens inspect hard-layer.npz --fourier 5\n"
       "  headlens inspect --weights model.safetensors --prefix encoder.layer.0 --heads 12 -o layer.npz");
   set_action(command, [a] { return run(*a); });
 }

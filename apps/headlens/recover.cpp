@@ -11,6 +11,7 @@
 #include "command.hpp"
 #include "headlens/arrays.hpp"
 #include "headlens/error.hpp"
+#include "parity_report.hpp"
 #include "sculpt_report.hpp"
 
 namespace headlens::app {
@@ -71,6 +72,7 @@ Json certificate_json(const Certificate& c) {
           {"steps", c.steps},
           {"inner_steps", c.inner_steps},
           {"sculpt", c.sculpt ? sculpt_json(*c.sculpt) : Json(nullptr)},
+          {"parity", c.parity ? parity_json(*c.parity) : Json(nullptr)},
           {"phases", phases},
           {"trace", trace},
           {"seconds", c.seconds}};
@@ -105,6 +107,7 @@ std::string certificate_text(const Certificate& c) {
                         head.effective_rank, head.w_norm, head.theta_bar, head.w_bar);
   }
   if (c.sculpt) text += sculpt_text(*c.sculpt);
+  if (c.parity) text += parity_text(*c.parity);
   return text;
 }
 
@@ -115,7 +118,7 @@ int run(Arguments& a) {
   a.recover.seed = a.common.seed;
   a.recover.validate();
   require(a.span_output.empty() || a.recover.method == RecoverMethod::sculpt,
-          "span-out: given with --method varpro, expected --method sculpt");
+          "span-out: given with --method ", name(a.recover.method), ", expected --method sculpt");
   const Examples examples = load_examples(a.examples, execution);
   const Recovery recovery = recover(examples, a.recover, execution);
   const Json json = certificate_json(recovery.certificate);
@@ -147,13 +150,17 @@ void add_recover(CLI::App& app) {
       ->type_name("random|spectral")
       ->check(CLI::IsMember({"random", "spectral"}))
       ->capture_default_str();
-  command.add_option("--method", a->recover.method, "variable projection, or the paper's six phases")
-      ->transform(
-          CLI::CheckedTransformer(std::map<std::string, RecoverMethod>{{"varpro", RecoverMethod::varpro},
-                                                                       {"sculpt", RecoverMethod::sculpt}},
-                                  CLI::ignore_case)
-              .description(""))
-      ->type_name("varpro|sculpt")
+  std::map<std::string, RecoverMethod> methods;
+  for (const RecoverMethod method : {RecoverMethod::varpro, RecoverMethod::sculpt, RecoverMethod::brute_force,
+                                     RecoverMethod::linear_algebra})
+    methods[name(method)] = method;
+  command
+      .add_option(
+          "--method", a->recover.method,
+          "variable projection, or the paper's six phases; or, for hard parities only, all hidden sets "
+          "or equations over GF(2)")
+      ->transform(CLI::CheckedTransformer(methods, CLI::ignore_case).description(""))
+      ->type_name("varpro|sculpt|brute-force|linear-algebra")
       ->default_str("varpro");
   add_sculpt_options(command, a->recover.sculpt);
   command
@@ -171,7 +178,8 @@ void add_recover(CLI::App& app) {
       "Examples:\n"
       "  headlens recover examples.npz -o layer.npz --certificate certificate.json\n"
       "  headlens recover examples.npz --heads 4 --time-limit 60 -o layer.npz\n"
-      "  headlens recover examples.npz --method sculpt --heads 2 --sculpt-form lp -o layer.npz");
+      "  headlens recover examples.npz --method sculpt --heads 2 --sculpt-form lp -o layer.npz\n"
+      "  headlens recover hard.npz --method brute-force --heads 6 --time-limit 60 -o layer.npz");
   set_action(command, [a] { return run(*a); });
 }
 

@@ -12,6 +12,7 @@
 
 #include "headlens/execution.hpp"
 #include "headlens/layer.hpp"
+#include "headlens/parity.hpp"
 #include "headlens/sculpt.hpp"
 
 namespace headlens {
@@ -25,6 +26,9 @@ std::string name(RecoverStart start);
 enum class RecoverMethod {
   varpro,  // variable projection from random starts
   sculpt,  // the paper's six phases, then the same polish
+  // These know that the layer is a parity (hardness.hpp), and nothing else of it:
+  brute_force,     // every set of s hidden coordinates
+  linear_algebra,  // equations over GF(2)
 };
 std::string name(RecoverMethod method);
 
@@ -42,8 +46,9 @@ struct RecoverOptions {
 };
 
 enum class RecoveryStatus {
-  recovered,            // held-out examples are predicted to 8 digits
-  approximate,          // a noise floor was reached, and independent starts agree on the heads
+  recovered,    // held-out examples are predicted to 8 digits, and the heads are determined: among all
+                // layers, or among parity layers for the methods that know the class
+  approximate,  // a noise floor was reached, and independent starts agree on the heads
   needs_more_examples,  // fewer equations than the unknowns ask for
   not_identified,       // no number of heads explains the held-out examples
   stalled,              // out of time or of steps on the way
@@ -84,7 +89,9 @@ struct Certificate {
   double train_error = 1;
   double held_out_error = 1;
   Index examples = 0, held_out = 0;
-  double examples_per_unknown = 0;  // c = n k / (2 m d) for e = d: equations per unknown
+  // c = n k / (2 m d) for e = d: equations per unknown. Methods that know the class: examples with the
+  // control on, per coordinate.
+  double examples_per_unknown = 0;
   std::optional<double>
       residual_z;  // largest z-score of structure in the residual; empty when there is none to test
   std::optional<double> noise;  // standard deviation of the labels' noise, from the residual
@@ -98,6 +105,7 @@ struct Certificate {
   std::vector<HeadReport> per_head;
   int starts = 0, steps = 0, inner_steps = 0;
   std::optional<SculptReport> sculpt;  // when that was the method
+  std::optional<ParityReport> parity;  // of the methods that know the class
   std::vector<Phase> phases;
   std::vector<TracePoint> trace;
   std::uint64_t predicted_peak_bytes = 0;

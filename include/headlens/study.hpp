@@ -31,15 +31,16 @@ struct StudyAxis {
   std::vector<StudyValues> bundles;  // empty, or the options behind each value
 };
 
-enum class FigureKind { learning_curves, head_curves, phase_diagram, sample_table };
+enum class FigureKind { learning_curves, head_curves, phase_diagram, sample_table, growth };
 
 struct FigureSpec {
   FigureKind kind = FigureKind::learning_curves;
   std::string title, caption;
-  std::string x, y;           // an axis; a recorded quantity (phase diagram: two axes)
-  std::string panel, series;  // axes; either may be empty
-  std::string quantity;       // what a phase diagram colours or a sample table measures
-  bool theory = false;        // learning curves of nmse: predictions and bounds beside them
+  std::string x, y;             // an axis; a recorded quantity (phase diagram: two axes)
+  std::string panel, series;    // axes; either may be empty
+  std::string quantity;         // what a phase diagram colours or a sample table measures
+  bool theory = false;          // learning curves of nmse: predictions and bounds beside them
+  std::string beside, success;  // growth: a quantity to measure it by; one that is 1 where a cell succeeds
 };
 
 // "`better` has the smaller `quantity` than `worse`", tested pairwise on equal sets and seeds along axis `x`.

@@ -10,6 +10,7 @@
 #include "headlens/recover.hpp"
 #include "recover/certify.hpp"
 #include "recover/head_count.hpp"
+#include "recover/parity.hpp"
 #include "recover/reduce.hpp"
 #include "recover/sculpt.hpp"
 #include "recover/units.hpp"
@@ -76,6 +77,31 @@ void put_to_the_test(const Split& split, const Starts& starts, Effort& effort, F
         [&] { return describe(enough, found.best, options.seed, effort, certificate); });
 }
 
+// Any layer: no method that ends here knows more of it than the examples say.
+void recover_heads(const Split& split, const RecoverOptions& options, Effort& effort, Recovery& recovery) {
+  Certificate& certificate = recovery.certificate;
+  const double bytes = predicted_bytes(split, options.heads.value_or(options.max_heads));
+  MemoryBudget(effort.execution()).require(bytes, "the recovery");
+  certificate.predicted_peak_bytes = static_cast<std::uint64_t>(bytes);
+
+  const Starts starts = timed(certificate, "starts", [&] { return make_starts(split, options, effort); });
+  certificate.moment_values = starts.span.values;
+  Found found = timed(certificate, "search", [&] {
+    if (options.method == RecoverMethod::sculpt) return search_by_sculpting(split, options, effort, recovery);
+    return options.heads ? search(split, *options.heads, starts, effort)
+                         : search_head_count(split, starts, effort, certificate);
+  });
+  put_to_the_test(split, starts, effort, found, certificate);
+  certificate.status = verdict(split, found.best, found.challenge, effort.expired());
+  certificate.heads = found.best.heads();
+  certificate.train_error = found.best.train_error;
+  certificate.held_out_error = found.best.held_out_error;
+  certificate.examples_per_unknown = examples_per_unknown(split, certificate.heads);
+  const bool certified =
+      certificate.status == RecoveryStatus::recovered || certificate.status == RecoveryStatus::approximate;
+  if (certified) recovery.layer = unpack_layer(found.best.theta, found.best.w);
+}
+
 }  // namespace
 
 std::string name(RecoveryStatus status) {
@@ -85,7 +111,10 @@ std::string name(RecoveryStatus status) {
 }
 
 std::string name(RecoverStart start) { return start == RecoverStart::random ? "random" : "spectral"; }
-std::string name(RecoverMethod method) { return method == RecoverMethod::varpro ? "varpro" : "sculpt"; }
+std::string name(RecoverMethod method) {
+  constexpr const char* names[] = {"varpro", "sculpt", "brute-force", "linear-algebra"};
+  return names[static_cast<int>(method)];
+}
 
 void RecoverOptions::validate() const {
   require(!heads || *heads >= 1, "heads: ", heads.value_or(0), " given, expected auto, or 1 or more");
@@ -100,37 +129,22 @@ Recovery recover(const Examples& examples, const RecoverOptions& options, const 
   const auto start = Clock::now();
   Recovery recovery;
   Certificate& certificate = recovery.certificate;
-  const Units units = units_of(examples);
+  const bool any_layer = options.method == RecoverMethod::varpro || options.method == RecoverMethod::sculpt;
+  const Units units = any_layer ? units_of(examples) : Units{};  // those of a parity are known
   const Examples scaled = in_units(examples, units);
   const Split split = hold_out(scaled);
-  const double bytes = predicted_bytes(split, options.heads.value_or(options.max_heads));
-  MemoryBudget(execution).require(bytes, "the recovery");
-  certificate.predicted_peak_bytes = static_cast<std::uint64_t>(bytes);
   Effort effort(options, execution);
-
-  const Starts starts = timed(certificate, "starts", [&] { return make_starts(split, options, effort); });
-  certificate.moment_values = starts.span.values;
-  Found found = timed(certificate, "search", [&] {
-    if (options.method == RecoverMethod::sculpt) return search_by_sculpting(split, options, effort, recovery);
-    return options.heads ? search(split, *options.heads, starts, effort)
-                         : search_head_count(split, starts, effort, certificate);
-  });
-  put_to_the_test(split, starts, effort, found, certificate);
-  certificate.status = verdict(split, found.best, found.challenge, effort.expired());
-  certificate.heads = found.best.heads();
-  certificate.train_error = found.best.train_error;
-  certificate.held_out_error = found.best.held_out_error;
+  if (any_layer)
+    recover_heads(split, options, effort, recovery);
+  else
+    learn_parity(split, options, effort, recovery);
   certificate.trials.push_back({certificate.heads, certificate.train_error, certificate.held_out_error});
   certificate.examples = examples.count();
   certificate.held_out = split.held_x.rows / split.tokens;
-  certificate.examples_per_unknown = examples_per_unknown(split, certificate.heads);
   certificate.starts = effort.starts;
   certificate.steps = effort.steps;
   certificate.inner_steps = effort.inner;
   certificate.trace = std::move(effort.trace);
-  const bool certified =
-      certificate.status == RecoveryStatus::recovered || certificate.status == RecoveryStatus::approximate;
-  if (certified) recovery.layer = unpack_layer(found.best.theta, found.best.w);
   from_units(units, recovery);
   certificate.seconds = std::chrono::duration<double>(Clock::now() - start).count();
   return recovery;

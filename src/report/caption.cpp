@@ -34,6 +34,8 @@ std::string how_to_read(const FigureData& data) {
                          : fmt::format("Medians over {}; bands reach from the 10% to the 90% quantile.",
                                        seeds_text(summary));
   if (data.quantity == "nmse") text += " An error of 1 (dotted) is that of predicting the mean.";
+  if (!data.spec.success.empty())
+    text += fmt::format(" Open markers: fewer than half of the seeds succeed ({}).", data.spec.success);
   if (!data.theory.empty())
     text +=
         " Dashed: the error that theory predicts for infinitely many heads, beside the medians as points. "
@@ -128,7 +130,10 @@ std::string caption(const FigureData& data) {
   std::string text = data.spec.caption;
   if (!text.empty()) text += " ";
   text += how_to_read(data);
-  if (is_curves(data.spec.kind)) text += who_is_smallest(data) + theory_text(data.theory);
+  if (data.spec.kind == FigureKind::growth)
+    text += " " + growth_sentence(data.growth, data.spec);
+  else if (is_curves(data.spec.kind))
+    text += who_is_smallest(data) + theory_text(data.theory);
   if (data.spec.kind == FigureKind::phase_diagram && data.summary.truth) text += where_all_succeed(data);
   return text + what_is_missing(data.summary);
 }

@@ -1,4 +1,4 @@
-// Learning curves and head curves: medians over seeds on logarithmic axes, one panel a target.
+// Learning curves, head curves and growth: medians over seeds on logarithmic axes, one panel a target.
 #include <algorithm>
 #include <cmath>
 
@@ -16,6 +16,8 @@ struct Axes {
 
 constexpr const char *kPredictedDash = "(14,8)", *kBoundDash = "(2,8)";
 constexpr double kHighestBound = 10;  // of an nmse: above it a bound says nothing, and would flatten the rest
+
+constexpr int kOpen = -1;  // gnuplot's filled markers have their outline one number below
 
 bool has_place(const Point& point) { return !point.values.empty() && std::isfinite(point.x) && point.x > 0; }
 bool is_limit(const Point& point) { return !point.values.empty() && std::isinf(point.x) && point.x > 0; }
@@ -70,11 +72,14 @@ void draw_spread(Canvas& canvas, const Axes& axes, const Curve& curve, const std
   canvas.area(upper, colour, 0.16);
 }
 
-void draw_curve(Canvas& canvas, const Axes& axes, const Box& box, const Curve& curve,
+void draw_curve(Canvas& canvas, const Axes& axes, const Box& box, const Curve& curve, const Growth& growth,
                 const SeriesStyle& style, bool joined) {
-  std::vector<Place> places;
+  std::vector<Place> places, done, failing;
   for (const Point& point : curve.points) {
-    if (has_place(point)) places.push_back({axes.x(point.x), axes.y(point.median)});
+    if (has_place(point)) {
+      places.push_back({axes.x(point.x), axes.y(point.median)});
+      (growth.fails(curve, point) ? failing : done).push_back(places.back());
+    }
     if (is_limit(point))
       canvas.line({{box.left, axes.y(point.median)}, {box.right, axes.y(point.median)}}, style.colour, 1.5,
                   "(6,5)");
@@ -82,7 +87,10 @@ void draw_curve(Canvas& canvas, const Axes& axes, const Box& box, const Curve& c
   if (joined && places.size() > 1) canvas.line(places, style.colour, 2.2, style.dash);
   if (places.empty()) return;
   canvas.markers(places, colour::kBack, style.marker, 1.35);  // a rim keeps markers apart where curves meet
-  canvas.markers(places, style.colour, style.marker, 1);
+  if (!done.empty()) canvas.markers(done, style.colour, style.marker, 1);
+  if (failing.empty()) return;
+  canvas.markers(failing, colour::kBack, style.marker, 1);
+  canvas.markers(failing, style.colour, style.marker + kOpen, 1.1);
 }
 
 void draw_theory(Canvas& canvas, const Axes& axes, const TheoryCurve& curve, const std::string& colour) {
@@ -119,7 +127,7 @@ void draw_panel(Canvas& canvas, const FigureData& data, Axes& axes, const Box& b
         const TheoryCurve* theory = data.theory.find(curve);
         const bool predicted = theory != nullptr && !theory->points.empty();
         if (predicted) draw_theory(canvas, axes, *theory, style.colour);
-        draw_curve(canvas, axes, box, curve, style, !predicted);
+        draw_curve(canvas, axes, box, curve, data.growth, style, !predicted);
       }
 }
 

@@ -49,14 +49,15 @@ std::vector<std::size_t> StyleBook::styles(const std::vector<std::string>& serie
 }
 
 bool is_curves(FigureKind kind) {
-  return kind == FigureKind::learning_curves || kind == FigureKind::head_curves;
+  return kind == FigureKind::learning_curves || kind == FigureKind::head_curves || kind == FigureKind::growth;
 }
 
 FigureData figure_data(const StudyResults& results, const FigureSpec& spec) {
   const CurveAxes axes = axes_of(spec);
-  FigureData data{spec, axes.quantity, summarise(results, axes), {}, {}, {}};
+  FigureData data{spec, axes.quantity, summarise(results, axes), {}, {}, {}, {}};
   if (spec.kind == FigureKind::sample_table) data.sizes = sample_sizes(data.summary);
   if (spec.theory) data.theory = theory_overlay(results.study.command, data.summary);
+  if (spec.kind == FigureKind::growth) data.growth = measure_growth(results, spec, data.summary);
   for (std::size_t i = 0; i < data.summary.series.size(); ++i) data.styles.push_back(i);
   return data;
 }

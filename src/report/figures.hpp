@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "report/canvas.hpp"
+#include "report/growth.hpp"
 #include "report/sample_size.hpp"
 #include "report/summarise.hpp"
 #include "report/theory_overlay.hpp"
@@ -24,6 +25,7 @@ struct FigureData {
   Summary summary;
   std::vector<SampleSizeRow> sizes;  // of a sample table
   TheoryOverlay theory;              // empty unless asked for
+  Growth growth;                     // of a growth figure
   std::vector<std::size_t> styles;   // of each series of the summary, as series_style() counts
 };
 
@@ -37,7 +39,7 @@ class StyleBook {
   std::map<std::string, std::size_t> known_;
 };
 
-bool is_curves(FigureKind kind);  // learning curves and head curves
+bool is_curves(FigureKind kind);  // learning curves, head curves and growth
 
 FigureData figure_data(const StudyResults& results, const FigureSpec& spec);
 

@@ -98,7 +98,9 @@ std::string axis_title(const std::string& name) {
   static const std::map<std::string, std::string> known{{"nmse", "error: mse / variance of y"},
                                                         {"samples", "training sets"},
                                                         {"heads", "heads"},
-                                                        {"recover-seconds", "seconds"}};
+                                                        {"recover-seconds", "seconds"},
+                                                        {"search-seconds", "seconds of the search"},
+                                                        {"sq-dimension", "SQ dimension"}};
   if (const auto found = known.find(name); found != known.end()) return found->second;
   std::string words = name;
   std::replace(words.begin(), words.end(), '-', ' ');

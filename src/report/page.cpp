@@ -56,6 +56,11 @@ std::string figure(const PageStudy& study, const PageFigure& figure) {
     text +=
         "<p>Mean over seeds / predicted; below it the predicted error, then the bound sqrt(B / n).</p>\n" +
         theory_table(figure.data);
+  if (!figure.data.growth.empty())
+    text +=
+        "<p>Fitted growth with 95% intervals; medians, and below them the share of seeds that "
+        "succeed.</p>\n" +
+        growth_table(figure.data);
   text += "<p class=\"files\">";
   for (const char* kind : {"svg", "pdf", "png", "csv"})
     if (!figure.svg.empty() || std::string_view(kind) == "csv")

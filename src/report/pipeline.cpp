@@ -31,6 +31,8 @@ const char* kind_name(FigureKind kind) {
       return "phase-diagram";
     case FigureKind::sample_table:
       return "sample-sizes";
+    case FigureKind::growth:
+      return "growth";
   }
   return "";
 }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "report/escape.hpp"
 #include "report/layout.hpp"
@@ -84,7 +85,62 @@ std::string curve_table(const FigureData& data, const std::string& series, const
   return table(top, body);
 }
 
+std::string slope_entry(const std::optional<Slope>& slope) {
+  if (!slope) return value("–");
+  return value(fmt::format("{}<small>{} – {}</small>", html(number(slope->value)), html(number(slope->lower)),
+                           html(number(slope->upper))));
+}
+
+const Point* point_at(const Curve& curve, const Point& column) {
+  const auto found = std::find_if(curve.points.begin(), curve.points.end(),
+                                  [&](const Point& p) { return same(p.x_value, column.x_value); });
+  return found == curve.points.end() ? nullptr : &*found;
+}
+
+std::string growth_entry(const FigureData& data, const Curve& curve, const Point* point) {
+  if (point == nullptr || point->values.empty()) return value("–");
+  const auto share = data.growth.share_at(curve, *point);
+  return value(html(number(point->median)) +
+               (share ? fmt::format("<small>{:.0f}%</small>", 100 * *share) : ""));
+}
+
+// What stands beside the curves of a panel, if it is the same for all of them.
+std::string beside_row(const FigureData& data, const Curve& curve, const std::vector<const Point*>& columns) {
+  std::string row;
+  bool any = false;
+  for (const Point* column : columns) {
+    const Point* point = point_at(curve, *column);
+    const auto beside = point == nullptr ? std::nullopt : data.growth.beside_at(curve, *point);
+    any = any || beside.has_value();
+    row += value(beside ? html(number(*beside, 4)) : "–");
+  }
+  return any ? row : "";
+}
+
 }  // namespace
+
+std::string growth_table(const FigureData& data) {
+  const std::vector<const Point*> columns = columns_of(data.summary);
+  PanelNames panels(data.summary);
+  const bool measured = !data.spec.beside.empty();
+  std::string top = (panels.shown ? head(data.spec.panel) : "") + head(data.spec.series) +
+                    head("growth for each unit of " + axis_title(data.spec.x));
+  if (measured) top += head("power of " + axis_title(data.spec.beside));
+  for (const Point* column : columns) top += head(text(column->x_value));
+  std::string body, panel = "\n";  // the name of no panel
+  for (const Curve& curve : data.summary.curves) {
+    if (const std::string beside = beside_row(data, curve, columns); curve.panel != panel && !beside.empty())
+      body += panels.row(curve.panel) + words(axis_title(data.spec.beside)) + value("") + value("") + beside +
+              "</tr>\n";
+    panel = curve.panel;
+    const GrowthCurve& growth = *data.growth.find(curve);
+    body += panels.row(curve.panel) + words(curve.series) + slope_entry(growth.factor);
+    if (measured) body += slope_entry(growth.power);
+    for (const Point* column : columns) body += growth_entry(data, curve, point_at(curve, *column));
+    body += "</tr>\n";
+  }
+  return table(top, body);
+}
 
 std::string number_table(const FigureData& data) {
   const bool phase = data.spec.kind == FigureKind::phase_diagram;

@@ -14,6 +14,7 @@ std::string caption(const FigureData& data);  // plain text, generated from the 
 
 std::string number_table(const FigureData& data);  // HTML: a row a curve, a column an x
 std::string theory_table(const FigureData& data);  // measured over predicted, with prediction and bound
+std::string growth_table(const FigureData& data);  // fitted growth, then medians with the share that succeeds
 std::string sample_size_table(const FigureData& data);
 std::string comparison_table(const Comparison& comparison);
 

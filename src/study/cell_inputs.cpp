@@ -37,6 +37,32 @@ Index read_heads(const StudyValue& value) {
 
 std::uint64_t derived(std::uint64_t seed, std::string_view purpose) { return Stream(seed, purpose).bits(); }
 
+// Empty for a generic layer. A parity of s pairs has 2 s heads; a rounding hides as many coordinates, and has
+// as many heads as it has jumps.
+std::optional<HardOptions> hard_layer(const NamedInputs& in, std::uint64_t seed) {
+  if (!in.has("layer")) return std::nullopt;
+  const std::string& layer = in.word("layer");
+  const bool parity = layer == name(HardKind::parity), rounding = layer == name(HardKind::rounding);
+  require(parity || rounding, "layer: '", io::printable_name(layer),
+          "' given, expected one of generic, hard-parity, hard-rounding");
+  require(in.whole("heads") >= 2 && in.whole("heads") % 2 == 0, "heads: ", in.whole("heads"),
+          " given, expected an even number: a hard layer has two for every hidden coordinate");
+  HardOptions out{.kind = parity ? HardKind::parity : HardKind::rounding,
+                  .dim = in.whole("dim"),
+                  .size = in.whole("heads") / 2,
+                  .sharpness = in.real("sharpness"),
+                  .seed = derived(seed, "study-layer")};
+  require(out.size < out.dim, "heads: ", in.whole("heads"),
+          " given, expected at most 2 (dim - 1) = ", 2 * (out.dim - 1));
+  const double flips = in.real("flips");
+  require(flips >= 0 && flips <= 1, "flips: ", flips, " given, expected a share from 0 to 1");
+  if (rounding) {
+    out.modulus = in.whole("modulus");
+    out.levels = in.whole("levels");
+  }
+  return out;
+}
+
 }  // namespace
 
 std::optional<double> NamedInputs::real_or_auto(const std::string& name) const {
@@ -98,26 +124,34 @@ FitInputs fit_inputs(const StudyValues& inputs, std::uint64_t seed) {
 RecoverInputs recover_inputs(const StudyValues& inputs, std::uint64_t seed) {
   const NamedInputs in(inputs);
   RecoverInputs out;
-  out.teacher = {.heads = in.whole("heads"),
-                 .dim = in.whole("dim"),
-                 .outputs = in.whole("outputs"),
-                 .scale = in.real("scale"),
-                 .rank = in.whole("rank"),
-                 .seed = derived(seed, "study-layer")};
+  out.hard = hard_layer(in, seed);
+  if (out.hard) {
+    out.flips = in.real("flips");
+    out.examples.tokens = 2;
+  } else {
+    out.teacher = {.heads = in.whole("heads"),
+                   .dim = in.whole("dim"),
+                   .outputs = in.whole("outputs"),
+                   .scale = in.real("scale"),
+                   .rank = in.whole("rank"),
+                   .seed = derived(seed, "study-layer")};
+    out.examples.tokens = in.whole("tokens");
+    out.examples.inputs = in.choice("inputs", {Inputs::signs, Inputs::gaussian});
+  }
   out.examples.count = in.whole("count");
-  out.examples.tokens = in.whole("tokens");
-  out.examples.inputs = in.choice("inputs", {Inputs::signs, Inputs::gaussian});
   out.examples.noise = in.real("noise");
   out.examples.seed = derived(seed, "study-examples");
   if (in.flag("heads-known")) out.recover.heads = in.whole("heads");
   if (in.has("max-heads")) out.recover.max_heads = in.whole("max-heads");
-  out.recover.method = in.choice("method", {RecoverMethod::varpro, RecoverMethod::sculpt});
+  out.recover.method = in.choice("method", {RecoverMethod::varpro, RecoverMethod::sculpt,
+                                            RecoverMethod::brute_force, RecoverMethod::linear_algebra});
   if (in.has("start")) out.recover.start = in.choice("start", {RecoverStart::random, RecoverStart::spectral});
   if (in.has("starts")) {
     require(in.whole("starts") >= 1 && in.whole("starts") <= 1000000, "starts: ", in.whole("starts"),
             " given, expected 1 or more");
     out.recover.starts = static_cast<int>(in.whole("starts"));
   }
+  if (in.has("time-limit")) out.recover.time_limit_seconds = in.real("time-limit");
   out.recover.seed = derived(seed, "study-starts");
   return out;
 }

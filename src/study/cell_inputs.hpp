@@ -9,6 +9,7 @@
 
 #include "headlens/error.hpp"
 #include "headlens/fit.hpp"
+#include "headlens/hardness.hpp"
 #include "headlens/layer.hpp"
 #include "headlens/recover.hpp"
 #include "headlens/study.hpp"
@@ -57,7 +58,9 @@ struct FitInputs {
 FitInputs fit_inputs(const StudyValues& inputs, std::uint64_t seed);
 
 struct RecoverInputs {
-  TeacherOptions teacher;
+  TeacherOptions teacher;           // of a generic layer
+  std::optional<HardOptions> hard;  // instead of it
+  double flips = 0;                 // of a hard layer's labels
   ExampleOptions examples;
   RecoverOptions recover;
 };

@@ -1,6 +1,8 @@
 #include "study/cell_options.hpp"
 
+#include <algorithm>
 #include <cmath>
+#include <initializer_list>
 #include <map>
 
 #include "headlens/error.hpp"
@@ -50,7 +52,10 @@ const std::vector<CellOption>& recover_options() {
       {"count", Kind::whole, std::int64_t{100}}, {"examples-per-unknown", Kind::real, 0.0},
       {"heads-known", Kind::flag, true},         {"max-heads", Kind::whole, std::int64_t{16}},
       {"starts", Kind::whole, std::int64_t{6}},  {"method", Kind::word, word("varpro")},
-      {"start", Kind::word, word("random")}};
+      {"start", Kind::word, word("random")},     {"layer", Kind::word, word("generic"), true},
+      {"sharpness", Kind::real, 40.0},           {"modulus", Kind::whole, std::int64_t{4}},
+      {"levels", Kind::whole, std::int64_t{2}},  {"flips", Kind::real, 0.0},
+      {"time-limit", Kind::real, 0.0, true}};
   return options;
 }
 
@@ -60,14 +65,24 @@ const char* kind_name(Kind kind) {
   return names[static_cast<int>(kind)];
 }
 
+bool one_of(std::string_view option, std::initializer_list<std::string_view> names) {
+  return std::find(names.begin(), names.end(), option) != names.end();
+}
+
+std::string why_not_in_recover(std::string_view option, const NamedInputs& in) {
+  const std::string &layer = in.word("layer"), &method = in.word("method");
+  const bool generic = layer == "generic";
+  if (option == "max-heads" && in.flag("heads-known")) return "the number of heads is known";
+  if (one_of(option, {"start", "starts"}) && method != "varpro") return "the method is " + method;
+  const bool misplaced = (one_of(option, {"outputs", "scale", "rank", "tokens", "inputs"}) && !generic) ||
+                         (one_of(option, {"sharpness", "flips"}) && generic) ||
+                         (one_of(option, {"modulus", "levels"}) && layer != name(HardKind::rounding));
+  return misplaced ? "the layer is " + io::printable_name(layer) : "";
+}
+
 // Why an option means nothing beside the others; "" if it applies.
 std::string why_not(std::string_view option, StudyCommand command, const NamedInputs& in) {
-  if (command == StudyCommand::recover) {
-    if (option == "max-heads" && in.flag("heads-known")) return "the number of heads is known";
-    if ((option == "start" || option == "starts") && in.word("method") == "sculpt")
-      return "the method is sculpt";
-    return "";
-  }
+  if (command == StudyCommand::recover) return why_not_in_recover(option, in);
   const Task task = task_of(in);
   const bool correlates = task == Task::correlation || task == Task::mixture;
   const bool misplaced = (option == "degree" && task == Task::native) || (option == "pure" && !correlates) ||
@@ -79,13 +94,15 @@ std::string why_not(std::string_view option, StudyCommand command, const NamedIn
   return "";
 }
 
-// n = ceil(c m d (d + e) / (k e)): c equations an unknown.
+// n = ceil(c m d (d + e) / (k e)): c equations an unknown. Hard layers have k = 2 and e = 1.
 std::int64_t count_of(const NamedInputs& in) {
+  const bool generic = in.word("layer") == "generic";
   const double c = in.real("examples-per-unknown");
-  const auto d = static_cast<double>(in.whole("dim"));
-  const double e = in.whole("outputs") > 0 ? static_cast<double>(in.whole("outputs")) : d;
+  const auto d = static_cast<double>(in.whole("dim")),
+             k = generic ? static_cast<double>(in.whole("tokens")) : 2;
+  const double e = !generic ? 1 : in.whole("outputs") > 0 ? static_cast<double>(in.whole("outputs")) : d;
   const double unknowns = static_cast<double>(in.whole("heads")) * d * (d + e);
-  const double count = std::ceil(c * unknowns / (static_cast<double>(in.whole("tokens")) * e));
+  const double count = std::ceil(c * unknowns / (k * e));
   require(c > 0 && count >= 1 && count < 1e12, "examples-per-unknown: ", c,
           " given, expected a number above 0");
   return static_cast<std::int64_t>(count);
@@ -102,7 +119,10 @@ void check(StudyCommand command, const StudyValues& inputs) {
     return;
   }
   const RecoverInputs recover = recover_inputs(inputs, 0);
-  recover.teacher.validate();
+  if (recover.hard)
+    recover.hard->validate();
+  else
+    recover.teacher.validate();
   recover.examples.validate();
   recover.recover.validate();
 }
@@ -123,8 +143,9 @@ const std::vector<std::string>& quantities_of(StudyCommand command) {
   static const std::vector<std::string> fit{"outcome",  "nmse",       "mse",    "train-loss", "chosen-ridge",
                                             "residual", "iterations", "method", "fit-seconds"};
   static const std::vector<std::string> recover{
-      "outcome",     "success", "worst-error", "held-out-error", "train-error",
-      "heads-found", "starts",  "steps",       "inner-steps",    "recover-seconds"};
+      "outcome",        "success",   "worst-error",    "held-out-error", "train-error",
+      "heads-found",    "starts",    "steps",          "inner-steps",    "recover-seconds",
+      "labels-learned", "set-found", "search-seconds", "sq-dimension"};
   return command == StudyCommand::fit ? fit : recover;
 }
 
@@ -164,7 +185,8 @@ StudyValues complete_inputs(StudyCommand command, const StudyValues& given) {
   for (const auto& item : all) {
     const std::string reason = why_not(item.first, command, in);
     require(reason.empty() || !known.contains(item.first), item.first, ": does not apply: ", reason);
-    if (reason.empty()) inputs.push_back(item);
+    const CellOption& option = *find_option(command, item.first);
+    if (reason.empty() && !(option.silent && item.second == option.fallback)) inputs.push_back(item);
   }
   check(command, inputs);
   return inputs;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "io/printable.hpp"
 #include "study/cell_options.hpp"
@@ -51,7 +52,7 @@ std::string quantity(const Section& section, const char* key, const Study& study
 
 FigureKind figure_kind(const Section& section) {
   static const std::vector<std::string> names{"learning-curves", "head-curves", "phase-diagram",
-                                              "sample-table"};
+                                              "sample-table", "growth"};
   const std::string found = chosen(section, "kind", names, "a kind of figure");
   return static_cast<FigureKind>(std::find(names.begin(), names.end(), found) - names.begin());
 }
@@ -112,14 +113,17 @@ bool theory(const Section& section, const FigureSpec& figure, const Study& study
 
 void read_figures(const Section& top, Study& study) {
   for (const Section& section : tables(top, "figure")) {
-    section.allow_only({"kind", "title", "caption", "x", "y", "panel", "series", "quantity", "theory"});
+    section.allow_only(
+        {"kind", "title", "caption", "x", "y", "panel", "series", "quantity", "theory", "beside", "success"});
     FigureSpec figure;
     figure.kind = figure_kind(section);
     figure.title = section.required_word("title");
     figure.caption = section.word("caption");
     figure.x = axis(section, "x", study);
     const bool diagram = figure.kind == FigureKind::phase_diagram;
-    const bool curves = figure.kind == FigureKind::learning_curves || figure.kind == FigureKind::head_curves;
+    const bool growth = figure.kind == FigureKind::growth;
+    const bool curves =
+        figure.kind == FigureKind::learning_curves || figure.kind == FigureKind::head_curves || growth;
     const auto refuse = [&](const char* key) {
       if (const Entry* entry = section.find(key))
         section.fail(*entry, "means nothing in this kind of figure");
@@ -130,6 +134,10 @@ void read_figures(const Section& top, Study& study) {
     if (!curves) figure.quantity = quantity(section, "quantity", study);
     if (curves) refuse("quantity");
     if (diagram) refuse("series");
+    for (const auto& [key, member] : {std::pair{"beside", &figure.beside}, {"success", &figure.success}}) {
+      if (!growth) refuse(key);
+      if (section.find(key)) *member = quantity(section, key, study);
+    }
     if (section.find("panel")) figure.panel = axis(section, "panel", study);
     if (section.find("series")) figure.series = axis(section, "series", study);
     figure.theory = theory(section, figure, study);

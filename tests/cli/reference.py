@@ -63,3 +63,14 @@ def scores_of(tensors, metadata, data):
 
 def relative_error(found, expected):
     return np.abs(np.asarray(found) - expected).max() / np.abs(expected).max()
+
+
+def hidden_label(layer, x):
+    """The label that the file of a hard layer states, for both tokens of x (n, 2, d)."""
+    u, steps, rest = layer["hidden"], layer["label_steps"], layer["label_at_rest"][0]
+    a, b = x[:, 0], x[:, 1]
+    c, t = (a[:, 0] - b[:, 0]) / 2, (a - b) @ u / 2
+    middle = len(steps) // 2
+    on = c * steps[(c * t).astype(int) + middle]
+    first = np.where(c == 0, a[:, 0] * rest, on)
+    return np.stack([first, np.where(c == 0, first, -on)], 1)[..., None]

@@ -28,7 +28,7 @@ COMMANDS = [
     "completion",
     "man",
 ]
-LAYERS = ["attention-layer", "examples"]
+LAYERS = ["attention-layer", "examples", "hard-parity", "hard-rounding"]
 STUDY = ["run", "status", "export"]
 ALL = [
     "",

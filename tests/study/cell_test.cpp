@@ -82,6 +82,30 @@ TEST(Cell, RecordsEveryQuantityInOrder) {
   EXPECT_GT(recovers.peak_bytes, 0U);
 }
 
+TEST(Cell, HardLayersAreJudgedByTheirLabels) {
+  const auto cell = [](const char* layer, const char* method, double flips) {
+    return run_cell(StudyCommand::recover,
+                    complete_inputs(StudyCommand::recover, {{"layer", std::string(layer)},
+                                                            {"method", std::string(method)},
+                                                            {"flips", flips},
+                                                            {"heads", std::int64_t{4}},
+                                                            {"dim", std::int64_t{30}},
+                                                            {"count", std::int64_t{400}}}),
+                    1, one_thread());
+  };
+  const CellResult clean = cell("hard-parity", "linear-algebra", 0),
+                   flipped = cell("hard-parity", "brute-force", 0.05),
+                   rounding = cell("hard-rounding", "linear-algebra", 0);
+  EXPECT_EQ(number(clean, "success"), 1);
+  EXPECT_EQ(number(clean, "set-found"), 1);
+  EXPECT_EQ(number(clean, "labels-learned"), 1);
+  EXPECT_EQ(number(clean, "sq-dimension"), 29 * 28 / 2);
+  EXPECT_EQ(number(flipped, "success"), 0);
+  EXPECT_EQ(number(flipped, "set-found"), 1);
+  EXPECT_EQ(number(rounding, "success"), 0);
+  EXPECT_TRUE(std::isnan(number(rounding, "sq-dimension")));
+}
+
 TEST(Cell, TooFewExamplesAreAResult) {
   const StudyValues inputs =
       complete_inputs(StudyCommand::recover,

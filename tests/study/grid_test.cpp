@@ -112,6 +112,14 @@ TEST(Options, ExamplesPerUnknown) {
   EXPECT_EQ(count(1.0, 1), "54");
 }
 
+// Options that came later are left out at their defaults, so that older stores keep their cells.
+TEST(Options, LaterOnesLeaveOldKeysAlone) {
+  const StudyValues generic = complete_inputs(StudyCommand::recover, {{"layer", std::string("generic")}});
+  EXPECT_EQ(generic, complete_inputs(StudyCommand::recover, {}));
+  for (const auto& item : generic) EXPECT_TRUE(item.first != "layer" && item.first != "time-limit");
+  EXPECT_EQ(value(complete_inputs(StudyCommand::recover, {{"time-limit", 2.0}}), "time-limit"), "2");
+}
+
 TEST(Values, TextReadsBack) {
   EXPECT_EQ(text(StudyValue{2.0}), "2");
   EXPECT_EQ(text(StudyValue{true}), "true");

@@ -28,13 +28,15 @@ class Faults : public ::testing::TestWithParam<Fault> {};
 
 TEST(ShippedStudies, AreRead) {
   const auto folder = std::filesystem::path(HEADLENS_TEST_DIR) / ".." / "studies";
-  for (const char* name : {"separation", "bias", "heads", "complexity", "theory", "recovery"})
+  for (const char* name : {"separation", "bias", "heads", "complexity", "theory", "recovery", "hardness"})
     for (const char* size : {"", "-small"}) {
       const Study study = read_study(folder / (std::string(name) + size + ".toml"));
       EXPECT_EQ(study.name, std::string(name) + size);
       EXPECT_GE(study.seeds.size(), 5U);
       EXPECT_FALSE(study.figures.empty());
     }
+  for (const char* name : {"hardness-search", "hardness-labels"})
+    EXPECT_EQ(read_study(folder / (std::string(name) + ".toml")).name, name);
 }
 
 // A study of one model, with a figure in lines 14 to 20 that asks for theory.
@@ -202,6 +204,34 @@ TEST(StudyFile, OptionsOfTheOtherCommandAreRefused) {
   expect_refused(recover_text + "[fixed]\nmethod = \"sculpt\"\nstarts = 3\n",
                  {":8: fixed.starts: does not apply: the method is sculpt"});
   expect_refused(recover_text + "[fixed]\nrank = 9\n", {":7: fixed.rank: 9 given, expected at most dim = 8"});
+}
+
+TEST(StudyFile, OptionsOfHardLayers) {
+  // Lines: 5 dim, 6 [fixed], 7 layer, 8 what is tried.
+  const std::string hard =
+      replaced(recover_text, "heads = [1, 2]", "dim = [8]") + "[fixed]\nlayer = \"hard-parity\"\n";
+  EXPECT_NO_THROW(parse_study(hard + "sharpness = 10\nflips = 0.05\n", "s.toml"));
+  expect_refused(hard + "tokens = 4\n", {":8: fixed.tokens: does not apply: the layer is hard-parity"});
+  expect_refused(hard + "modulus = 4\n", {":8: fixed.modulus: does not apply"});
+  expect_refused(hard + "flips = 2\n", {":8: fixed.flips: 2 given, expected a share"});
+  expect_refused(hard + "heads = 3\n", {":8: fixed.heads: 3 given, expected an even number"});
+  expect_refused(hard + "heads = 20\n", {":8: fixed.heads: 20 given, expected at most 2 (dim - 1) = 14"});
+  expect_refused(recover_text + "[fixed]\nflips = 0.1\n", {":7: fixed.flips: does not apply"});
+  expect_refused(recover_text + "[fixed]\nlayer = \"soft\"\n",
+                 {":7: fixed.layer: 'soft' given, expected one of"});
+  expect_refused(recover_text + "[fixed]\nmethod = \"brute-force\"\nstarts = 3\n",
+                 {":8: fixed.starts: does not apply: the method is brute-force"});
+}
+
+TEST(StudyFile, Growth) {
+  const std::string figure =
+      tiny_text + "[[figure]]\nkind = \"growth\"\ntitle = \"t\"\nx = \"samples\"\ny = \"nmse\"\n";
+  const Study study = parse_study(figure + "beside = \"nmse\"\nsuccess = \"nmse\"\n", "s.toml");
+  EXPECT_EQ(study.figures[0].kind, FigureKind::growth);
+  EXPECT_EQ(study.figures[0].beside, "nmse");
+  expect_refused(figure + "beside = \"samples\"\n", {":18: figure.beside: 'samples' is not recorded"});
+  expect_refused(replaced(figure, "growth", "learning-curves") + "success = \"nmse\"\n",
+                 {":18: figure.success: means nothing"});
 }
 
 TEST(StudyFile, WrongFiguresAndFindings) {

@@ -1,0 +1,14 @@
+// What learners of hard parities found, as JSON and as text.
+#pragma once
+
+#include <string>
+
+#include "command.hpp"
+#include "headlens/parity.hpp"
+
+namespace headlens::app {
+
+Json parity_json(const ParityReport& report);
+std::string parity_text(const ParityReport& report);
+
+}  // namespace headlens::app

@@ -1,0 +1,150 @@
+// Every candidate set, one statistical query each: E[(v - mean) prod_{j in S} b_j].
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "base/parallel.hpp"
+#include "headlens/hardness.hpp"
+#include "recover/parity.hpp"
+
+namespace headlens {
+namespace {
+
+constexpr double kBlock = 1024;  // candidates of a task
+constexpr Index kLanes = 8;
+
+// Sets of `size` of n elements in lexicographic order, from any place in it.
+class Combinations {
+ public:
+  Combinations(Index n, Index size, double place) : n_(n) {
+    Index element = 0;
+    for (Index left = size; left > 0; ++element) {
+      const double with = binomial(n - element - 1, left - 1);  // sets that go on with this element
+      if (place < with) {
+        chosen_.push_back(element);
+        --left;
+      } else {
+        place -= with;
+      }
+    }
+  }
+  const std::vector<Index>& chosen() const { return chosen_; }
+  // To the next set; the first position that changed, or -1 after the last set.
+  Index advance() {
+    const auto size = static_cast<Index>(chosen_.size());
+    Index i = size - 1;
+    while (i >= 0 && chosen_[static_cast<std::size_t>(i)] == n_ - size + i) --i;
+    if (i < 0) return -1;
+    ++chosen_[static_cast<std::size_t>(i)];
+    for (Index j = i + 1; j < size; ++j)
+      chosen_[static_cast<std::size_t>(j)] = chosen_[static_cast<std::size_t>(j - 1)] + 1;
+    return i;
+  }
+
+ private:
+  Index n_;
+  std::vector<Index> chosen_;
+};
+
+double dot(const double* a, const double* b, Index n) {
+  std::array<double, kLanes> sums{};  // a fixed order that still runs in vectors
+  Index i = 0;
+  for (; i + kLanes <= n; i += kLanes)
+    for (Index j = 0; j < kLanes; ++j) sums[static_cast<std::size_t>(j)] += a[i + j] * b[i + j];
+  double sum = 0;
+  for (; i < n; ++i) sum += a[i] * b[i];
+  for (const double lane : sums) sum += lane;
+  return sum;
+}
+
+struct Ranked {
+  std::vector<Index> set;
+  double best = -1, next = -1;
+
+  void add(const std::vector<Index>& other, double score) {
+    if (score > best) {
+      next = best;
+      best = score;
+      set = other;
+    } else {
+      next = std::max(next, score);
+    }
+  }
+  void add(const Ranked& other) {
+    if (other.set.empty()) return;
+    add(other.set, other.best);
+    next = std::max(next, other.next);
+  }
+};
+
+class Query {
+ public:
+  explicit Query(const ActiveExamples& active)
+      : active_(active), centred_(static_cast<std::size_t>(active.count())) {
+    const double* v = active.labels.view().row(strongest_output(active));
+    const Index n = active.count();
+    double mean = 0;
+    for (Index i = 0; i < n; ++i) mean += v[i] / static_cast<double>(n);
+    for (Index i = 0; i < n; ++i) centred_[static_cast<std::size_t>(i)] = v[i] - mean;
+    for (const double x : centred_) size_ += std::abs(x);
+  }
+
+  // The candidates [first, first + count) in order. Products over all but the last element are kept, so a
+  // candidate costs one pass over the examples, and now and then another.
+  Ranked rank(Index set_size, double first, double count) const {
+    const Index n = active_.count(), d = active_.bits.rows();
+    Combinations sets(d - 1, set_size, first);
+    Matrix<double> products(set_size, n);
+    std::copy_n(centred_.data(), n, products.view().row(0));
+    Ranked ranked;
+    Index changed = 0;
+    std::vector<Index> set(static_cast<std::size_t>(set_size));
+    for (double tried = 0; tried < count && changed >= 0; ++tried) {
+      for (Index i = changed; i < set_size; ++i)
+        set[static_cast<std::size_t>(i)] = sets.chosen()[static_cast<std::size_t>(i)] + 1;
+      for (Index i = changed; i + 1 < set_size; ++i) {
+        const double *from = products.view().row(i),
+                     *bit = active_.bits.view().row(set[static_cast<std::size_t>(i)]);
+        double* to = products.view().row(i + 1);
+        for (Index k = 0; k < n; ++k) to[k] = from[k] * bit[k];
+      }
+      const double sum = dot(products.view().row(set_size - 1), active_.bits.view().row(set.back()), n);
+      ranked.add(set, size_ > 0 ? std::abs(sum) / size_ : 0);
+      changed = sets.advance();
+    }
+    return ranked;
+  }
+
+ private:
+  const ActiveExamples& active_;
+  std::vector<double> centred_;
+  double size_ = 0;
+};
+
+}  // namespace
+
+BestSet search_sets(const ActiveExamples& active, Index size, Effort& effort) {
+  const Index d = active.bits.rows();
+  const Query query(active);
+  BestSet out{.candidates = binomial(d - 1, size)};
+  const int threads = effort.threads();
+  Ranked ranked;
+  while (out.tried < out.candidates && !effort.expired()) {
+    effort.execution().check_cancelled();
+    effort.execution().report("brute force", out.tried, out.candidates);
+    const double left = std::ceil((out.candidates - out.tried) / kBlock);
+    std::vector<Ranked> blocks(static_cast<std::size_t>(std::min(left, 4.0 * threads)));
+    parallel_for(threads, static_cast<Index>(blocks.size()), [&](Index block, int) {
+      blocks[static_cast<std::size_t>(block)] =
+          query.rank(size, out.tried + kBlock * static_cast<double>(block), kBlock);
+    });
+    for (const Ranked& block : blocks) ranked.add(block);
+    out.tried = std::min(out.candidates, out.tried + kBlock * static_cast<double>(blocks.size()));
+  }
+  out.set = ranked.set;
+  out.correlation = std::max(0.0, ranked.best);
+  out.next_correlation = std::max(0.0, ranked.next);
+  return out;
+}
+
+}  // namespace headlens

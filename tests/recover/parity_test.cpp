@@ -1,0 +1,231 @@
+// Learners that know the class: against all sets one by one, against planted systems, and where they must
+// fail.
+#include "recover/parity.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "base/random.hpp"
+#include "headlens/error.hpp"
+#include "headlens/hardness.hpp"
+
+namespace headlens {
+namespace {
+
+struct Plant {
+  HardLayer hard;
+  Examples examples;
+};
+
+Plant plant(const HardOptions& options, Index count, double flips = 0, double noise = 0) {
+  HardLayer hard = draw_hard_layer(options);
+  Examples examples = draw_hard_examples(
+      hard, {.count = count, .tokens = 2, .noise = noise, .seed = options.seed + 100}, flips, {});
+  return {std::move(hard), std::move(examples)};
+}
+
+std::vector<Index> hidden_set(const HardLayer& hard) {
+  std::vector<Index> set;
+  for (Index j = 0; j < hard.label.dim(); ++j)
+    if (hard.label.weights[static_cast<std::size_t>(j)] != 0) set.push_back(j);
+  return set;
+}
+
+Recovery learn(const Plant& planted, RecoverMethod method, std::optional<Index> heads = {}) {
+  RecoverOptions options;
+  options.method = method;
+  options.heads = heads;
+  return recover(planted.examples, options, {});
+}
+
+// |sum of (v - mean) chi_S| / sum of |v - mean|, for one set.
+double correlation(const ActiveExamples& active, const std::vector<Index>& set) {
+  double mean = 0, sum = 0, size = 0;
+  for (Index i = 0; i < active.count(); ++i)
+    mean += active.labels(0, i) / static_cast<double>(active.count());
+  for (Index i = 0; i < active.count(); ++i) {
+    double chi = 1;
+    for (const Index j : set) chi *= active.bits(j, i);
+    sum += (active.labels(0, i) - mean) * chi;
+    size += std::abs(active.labels(0, i) - mean);
+  }
+  return std::abs(sum) / size;
+}
+
+TEST(BruteForce, RanksAllSetsAsOneByOne) {
+  // More sets than a block has, and noise, so that the ranking is not trivial.
+  const Plant planted = plant({.dim = 24, .size = 3, .seed = 5}, 200, 0.4, 0.3);
+  const Split split = hold_out(planted.examples);
+  const ActiveExamples active = active_examples(split.train_x, split.train_y);
+  std::vector<Index> best_set;
+  double best = 0, next = 0;
+  for (Index a = 1; a < 24; ++a)
+    for (Index b = a + 1; b < 24; ++b)
+      for (Index c = b + 1; c < 24; ++c) {
+        const double here = correlation(active, {a, b, c});
+        if (here > best)
+          next = best, best = here, best_set = {a, b, c};
+        else
+          next = std::max(next, here);
+      }
+  for (const int threads : {1, 3}) {
+    RecoverOptions options;
+    const Execution execution{.threads = threads};
+    Effort effort(options, execution);
+    const BestSet found = search_sets(active, 3, effort);
+    EXPECT_EQ(found.tried, 1771);
+    EXPECT_EQ(found.set, best_set);
+    EXPECT_NEAR(found.correlation, best, 1e-13);
+    EXPECT_NEAR(found.next_correlation, next, 1e-13);
+  }
+}
+
+TEST(BruteForce, FindsTheSetOfThreeAmongTwenty) {
+  const Plant planted = plant({.dim = 20, .size = 3, .seed = 2}, 1000);
+  for (const std::optional<Index> heads : {std::optional<Index>(6), std::optional<Index>()}) {
+    const Recovery found = learn(planted, RecoverMethod::brute_force, heads);
+    ASSERT_EQ(found.certificate.status, RecoveryStatus::recovered);
+    EXPECT_EQ(found.certificate.parity->set, hidden_set(planted.hard));
+    EXPECT_EQ(found.certificate.parity->tried, heads ? 969 : 19 + 171 + 969);
+    EXPECT_LT(found.certificate.held_out_error, 1e-12);
+    EXPECT_LT(compare_layers(*found.layer, planted.hard.layer).worst_error, 1e-6);
+  }
+}
+
+TEST(BruteForce, NamesTheSetBehindFlippedLabelsAndCertifiesNothing) {
+  const Plant planted = plant({.dim = 20, .size = 3, .seed = 2}, 2000, 0.05);
+  const Recovery found = learn(planted, RecoverMethod::brute_force, 6);
+  EXPECT_EQ(found.certificate.status, RecoveryStatus::not_identified);
+  EXPECT_EQ(found.certificate.parity->set, hidden_set(planted.hard));
+  EXPECT_NEAR(found.certificate.parity->correlation, 0.9, 0.05);  // 1 - 2 * 5%
+  EXPECT_FALSE(found.layer.has_value());
+}
+
+TEST(BruteForce, StopsAtTheTimeLimit) {
+  const Plant planted = plant({.dim = 60, .size = 8, .seed = 2}, 500);
+  RecoverOptions options{.method = RecoverMethod::brute_force, .heads = 16, .time_limit_seconds = 0.05};
+  const Recovery found = recover(planted.examples, options, {});
+  EXPECT_EQ(found.certificate.status, RecoveryStatus::stalled);
+  EXPECT_LT(found.certificate.parity->tried, found.certificate.parity->candidates);
+  EXPECT_LT(found.certificate.seconds, 5);
+  EXPECT_FALSE(found.layer.has_value());
+}
+
+TEST(LinearAlgebra, FindsTwentyAmongTwoHundred) {
+  const Plant planted = plant({.dim = 200, .size = 20, .seed = 1}, 600);
+  const Recovery found = learn(planted, RecoverMethod::linear_algebra);
+  ASSERT_EQ(found.certificate.status, RecoveryStatus::recovered);
+  EXPECT_EQ(found.certificate.parity->set, hidden_set(planted.hard));
+  EXPECT_EQ(found.certificate.parity->rank, 200);
+  EXPECT_EQ(found.certificate.parity->violated, 0);
+  EXPECT_EQ(found.certificate.heads, 40);
+  EXPECT_EQ(found.layer->heads(), 40);
+}
+
+TEST(LinearAlgebra, FailsHonestlyWithFlippedLabels) {
+  for (const std::uint64_t seed : {1, 2, 3}) {
+    const Plant planted = plant({.dim = 200, .size = 20, .seed = seed}, 600, 0.05);
+    const Recovery found = learn(planted, RecoverMethod::linear_algebra);
+    EXPECT_EQ(found.certificate.status, RecoveryStatus::not_identified);
+    EXPECT_GT(found.certificate.parity->violated, 0);
+    EXPECT_GT(found.certificate.held_out_error, 0.1);
+    EXPECT_FALSE(found.layer.has_value());
+  }
+}
+
+// Rows of every rank, against the solution that they were made from.
+TEST(LinearAlgebra, SolvesPlantedSystems) {
+  for (const Index d : {2, 63, 64, 65, 130}) {
+    const Plant planted = plant({.dim = d, .size = d / 2, .seed = static_cast<std::uint64_t>(d)}, 4 * d + 80);
+    const Split split = hold_out(planted.examples);
+    const RecoverOptions options;
+    const Execution execution;
+    Effort effort(options, execution);
+    const ParitySolution found = solve_parity(active_examples(split.train_x, split.train_y), effort);
+    EXPECT_EQ(found.rank, d);
+    EXPECT_EQ(found.violated, 0);
+    EXPECT_EQ(found.set, hidden_set(planted.hard));
+  }
+}
+
+TEST(LinearAlgebra, AsksForMoreThanItsUnknowns) {
+  const Recovery few = learn(plant({.dim = 100, .size = 3, .seed = 1}, 100), RecoverMethod::linear_algebra);
+  EXPECT_EQ(few.certificate.status, RecoveryStatus::needs_more_examples);
+  EXPECT_LT(few.certificate.parity->rank, 100);
+  EXPECT_FALSE(few.layer.has_value());
+}
+
+// Labels of one bit can be guessed: that the few held-out ones are right is no proof.
+TEST(ParityLearners, DoNotTakeLuckForAProof) {
+  const Plant planted = plant({.dim = 12, .size = 2, .seed = 4}, 60);
+  for (const RecoverMethod method : {RecoverMethod::brute_force, RecoverMethod::linear_algebra}) {
+    const Recovery found = learn(planted, method, 4);
+    EXPECT_LT(found.certificate.parity->spare_bits, 32);
+    EXPECT_EQ(found.certificate.status, RecoveryStatus::needs_more_examples);
+    EXPECT_FALSE(found.layer.has_value());
+  }
+}
+
+TEST(ParityLearners, FitTheSharpness) {
+  for (const double sharpness : {2.0, 6.0, 15.0}) {
+    const Plant planted = plant({.dim = 14, .size = 3, .sharpness = sharpness, .seed = 3}, 800);
+    const Recovery found = learn(planted, RecoverMethod::brute_force, 6);
+    ASSERT_EQ(found.certificate.status, RecoveryStatus::recovered) << sharpness;
+    EXPECT_TRUE(found.certificate.parity->sharpness_determined);
+    EXPECT_LT(compare_layers(*found.layer, planted.hard.layer).worst_error, 1e-9) << sharpness;
+  }
+  const Recovery saturated =
+      learn(plant({.dim = 14, .size = 3, .sharpness = 200, .seed = 3}, 800), RecoverMethod::linear_algebra);
+  EXPECT_EQ(saturated.certificate.status, RecoveryStatus::recovered);
+  EXPECT_FALSE(saturated.certificate.parity->sharpness_determined);
+}
+
+TEST(ParityLearners, RecoverNothingThatIsNoParity) {
+  const Plant rounding =
+      plant({.kind = HardKind::rounding, .dim = 12, .size = 5, .modulus = 4, .levels = 2, .seed = 3}, 2000);
+  const AttentionLayer generic = draw_teacher({.heads = 4, .dim = 12, .seed = 3});
+  const Plant other{rounding.hard, draw_examples(generic, {.count = 2000, .tokens = 2, .seed = 4}, {})};
+  for (const RecoverMethod method : {RecoverMethod::brute_force, RecoverMethod::linear_algebra})
+    for (const Plant* planted : {&rounding, &other}) {
+      const Recovery found = learn(*planted, method);
+      EXPECT_EQ(found.certificate.status, RecoveryStatus::not_identified);
+      EXPECT_GT(found.certificate.held_out_error, 0.1);
+      EXPECT_FALSE(found.layer.has_value());
+    }
+}
+
+TEST(ParityLearners, RefuseWhatTheyDoNotKnow) {
+  const AttentionLayer layer = draw_teacher({.heads = 2, .dim = 6});
+  const Plant good = plant({.dim = 6, .size = 2}, 100);
+  RecoverOptions options{.method = RecoverMethod::brute_force};
+  EXPECT_THROW(static_cast<void>(recover(draw_examples(layer, {.tokens = 3}, {}), options, {})), Error);
+  EXPECT_THROW(static_cast<void>(
+                   recover(draw_examples(layer, {.tokens = 2, .inputs = Inputs::gaussian}, {}), options, {})),
+               Error);
+  options.heads = 3;
+  EXPECT_THROW(static_cast<void>(recover(good.examples, options, {})), Error);
+  options.heads = 14;
+  EXPECT_THROW(static_cast<void>(recover(good.examples, options, {})), Error);
+}
+
+// Methods that know nothing of the class run into it; with as many heads a generic layer comes back.
+TEST(HardLayers, KeepTheirHeadsFromMethodsForAnyLayer) {
+  const Plant planted = plant({.dim = 8, .size = 3, .sharpness = 8, .seed = 3}, 400);
+  for (const RecoverMethod method : {RecoverMethod::varpro, RecoverMethod::sculpt}) {
+    const RecoverOptions options{.method = method, .heads = 6, .starts = 1, .time_limit_seconds = 5};
+    const Recovery found = recover(planted.examples, options, {});
+    EXPECT_NE(found.certificate.status, RecoveryStatus::recovered);
+    EXPECT_NE(found.certificate.status, RecoveryStatus::approximate);
+    EXPECT_GT(found.certificate.held_out_error, 0.1);
+    EXPECT_FALSE(found.layer.has_value());
+  }
+  const AttentionLayer generic = draw_teacher({.heads = 6, .dim = 8, .seed = 3});
+  const Examples examples = draw_examples(generic, {.count = 400, .tokens = 2, .seed = 4}, {});
+  const Recovery found = recover(examples, {.heads = 6}, {});
+  EXPECT_EQ(found.certificate.status, RecoveryStatus::recovered);
+  EXPECT_LT(compare_layers(*found.layer, generic).worst_error, 1e-8);
+}
+
+}  // namespace
+}  // namespace headlens
