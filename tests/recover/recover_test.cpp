@@ -67,7 +67,7 @@ TEST(Recover, TakesGaussianInputsAndRectangularW) {
 
 // Labels and tokens in any unit: y -> a y scales W by a, x -> x / 2^b scales W by 2^b and Theta by 4^b.
 TEST(Recover, TakesAnyUnit) {
-  for (const auto [labels, tokens] : {std::pair{1e-30, 1.0}, {1e30, 1.0}, {1.0, 0x1p-20}, {1e-3, 0x1p20}}) {
+  for (const auto& [labels, tokens] : {std::pair{1e-30, 1.0}, {1e30, 1.0}, {1.0, 0x1p-20}, {1e-3, 0x1p20}}) {
     Plant p = plant(4, 8, 2, 2, 100, 6);
     for (Index i = 0; i < p.examples.y.size(); ++i) p.examples.y.data<double>()[i] *= labels;
     for (Index i = 0; i < p.examples.x.size(); ++i) p.examples.x.data<double>()[i] *= tokens;
