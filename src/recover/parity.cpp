@@ -59,14 +59,6 @@ double class_error(MatrixView<const double> x, MatrixView<const double> y, const
   return std::sqrt(sum / scale);
 }
 
-template <class Work>
-auto timed(double& seconds, Work&& work) {
-  const auto start = Clock::now();
-  auto result = work();
-  seconds += std::chrono::duration<double>(Clock::now() - start).count();
-  return result;
-}
-
 struct Learned {
   std::vector<Index> set;
   ParityFit fit;

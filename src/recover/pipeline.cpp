@@ -42,9 +42,9 @@ double predicted_bytes(const Split& split, Index heads) {
 
 template <class Work>
 auto timed(Certificate& certificate, const std::string& name, Work&& work) {
-  const auto start = Clock::now();
-  auto result = work();
-  certificate.phases.push_back({name, std::chrono::duration<double>(Clock::now() - start).count()});
+  Phase phase{name, 0};
+  auto result = headlens::timed(phase.seconds, work);
+  certificate.phases.push_back(std::move(phase));
   return result;
 }
 

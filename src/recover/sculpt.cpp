@@ -2,7 +2,6 @@
 #include "recover/sculpt.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <utility>
 
@@ -15,8 +14,6 @@
 
 namespace headlens {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 constexpr Index kLargestDim = 178;  // d^2 eigenvalues at once; LAPACK counts them in 32 bits
 
@@ -63,14 +60,6 @@ Array as_array(const LongDirections& directions, Index count, Index d) {
   Array out(DType::f64, {count, d, d});
   std::copy_n(directions.vectors.data(), count * d * d, out.data<double>());
   return out;
-}
-
-template <class Work>
-auto timed(double& seconds, Work&& work) {
-  const auto start = Clock::now();
-  auto result = work();
-  seconds += std::chrono::duration<double>(Clock::now() - start).count();
-  return result;
 }
 
 }  // namespace

@@ -47,6 +47,15 @@ class Effort {
   std::optional<std::chrono::steady_clock::time_point> deadline_;
 };
 
+// What work() returns; its seconds are added.
+template <class Work>
+auto timed(double& seconds, Work&& work) {
+  const auto start = std::chrono::steady_clock::now();
+  auto result = work();
+  seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return result;
+}
+
 // Minimises from theta and measures on the held-out examples.
 Candidate solve_from(const Split& split, Matrix<double> theta, const LmOptions& options,
                      const std::string& phase, Effort& effort);
