@@ -1,4 +1,4 @@
-# The extension, as the package uses it. tests/python/test_types.py holds it against the compiled module.
+# The extension, as the package uses it. tests/python/test_package.py holds it against the compiled module.
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any

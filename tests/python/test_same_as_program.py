@@ -214,7 +214,7 @@ def test_generated_data(tmp_path):
             np.testing.assert_array_equal(data[name], drawn)
 
 
-HARD = [  # layer in Python and of the program; examples in Python and of the program
+HARD = [  # task, options of the layer, options of its examples
     ("hard-parity", {"dim": 12, "size": 2, "sharpness": 9.0}, {"count": 300}),
     ("hard-parity", {"dim": 12, "size": 2}, {"count": 400, "flips": 0.2}),
     ("hard-parity", {"dim": 12, "size": 3}, {"count": 300, "noise": 0.1, "flips": 0.3}),
