@@ -27,8 +27,10 @@ _load_core()
 from . import _core  # noqa: E402
 from ._call import NumericalWarning, info  # noqa: E402
 from ._generate import generate  # noqa: E402
+from ._hardness import HiddenLabel  # noqa: E402
+from ._inspect import Comparison, Fourier, compare, fourier, inspect  # noqa: E402
 from ._kernel import attention_kernel  # noqa: E402
-from ._layer import AttentionLayer, Comparison, compare, inspect  # noqa: E402
+from ._layer import AttentionLayer  # noqa: E402
 from ._recover import Certificate, Recovery, recover  # noqa: E402
 from ._sets import Sets  # noqa: E402
 from ._study import Study  # noqa: E402
@@ -58,6 +60,8 @@ __all__ = [
     "AttentionLayer",
     "Certificate",
     "Comparison",
+    "Fourier",
+    "HiddenLabel",
     "NumericalWarning",
     "RandomFeatureAttentionClassifier",
     "RandomFeatureAttentionRegressor",
@@ -67,6 +71,7 @@ __all__ = [
     "Theory",
     "attention_kernel",
     "compare",
+    "fourier",
     "generate",
     "info",
     "inspect",

@@ -46,3 +46,8 @@ def as_array(values: Any, name: str) -> np.ndarray:
     keep = array.dtype.newbyteorder("=") in (np.float32, np.float64)
     dtype = array.dtype.newbyteorder("=") if keep else np.dtype(np.float64)
     return np.ascontiguousarray(array, dtype=dtype) if array.ndim else array.astype(dtype)
+
+
+def as_float64(values: Any, name: str) -> np.ndarray:
+    """Real numbers in C order, as float64."""
+    return np.ascontiguousarray(as_array(values, name), dtype=np.float64)

@@ -1,4 +1,4 @@
-# The extension, as the package uses it. tests/python/test_types.py holds it against the compiled module.
+# The extension, as the package uses it. tests/python/test_package.py holds it against the compiled module.
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -96,6 +96,23 @@ class ExampleOptions:
     noise: float
     seed: int
 
+class HardExampleOptions(ExampleOptions):
+    flips: float
+
+class HardOptions:
+    kind: str
+    dim: int
+    size: int
+    modulus: int
+    levels: int
+    sharpness: float
+    seed: int
+
+class FourierOptions:
+    degree: int
+    samples: int
+    seed: int
+
 class InspectOptions:
     tokens: int
     samples: int
@@ -166,6 +183,26 @@ def layer_from_weights(
 ) -> AttentionLayer: ...
 def load_weights(path: Path, options: WeightsOptions, settings: Settings) -> AttentionLayer: ...
 def compare_layers(a: AttentionLayer, b: AttentionLayer) -> dict[str, Any]: ...
+
+class HiddenLabel:
+    weights: Sequence[int]
+    steps: Sequence[float]
+    at_rest: float
+    sharpness: float
+    tolerance: float
+    @property
+    def sq_dimension(self) -> float | None: ...
+    def evaluate(self, x: ndarray) -> ndarray: ...
+
+def draw_hard_layer(options: HardOptions) -> tuple[AttentionLayer, HiddenLabel]: ...
+def draw_hard_examples(
+    layer: AttentionLayer, label: HiddenLabel, options: HardExampleOptions, settings: Settings
+) -> tuple[ndarray, ndarray]: ...
+def save_hard_layer(path: Path, layer: AttentionLayer, label: HiddenLabel) -> None: ...
+def load_label(path: Path, settings: Settings) -> HiddenLabel | None: ...
+def fourier(
+    layer: AttentionLayer, options: FourierOptions, hard: bool, settings: Settings
+) -> dict[str, Any]: ...
 def recover(
     x: ndarray, y: ndarray, options: RecoverOptions, settings: Settings
 ) -> tuple[AttentionLayer | None, dict[str, Any], ndarray | None]: ...

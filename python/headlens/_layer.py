@@ -2,15 +2,15 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from . import _core
-from ._arrays import as_array, as_numpy
+from ._arrays import as_array, as_float64, as_numpy
 from ._call import fill, settings, whole_number
+from ._hardness import HiddenLabel
 
 
 class AttentionLayer:
@@ -31,11 +31,12 @@ class AttentionLayer:
     def __init__(self, theta: Any, w: Any):
         # Copies: a layer does not change with the arrays it was made from.
         self._layer = _core.make_layer(as_float64(theta, "theta").copy(), as_float64(w, "w").copy())
+        self._label: HiddenLabel | None = None
 
     @classmethod
-    def _wrap(cls, layer: _core.AttentionLayer) -> "AttentionLayer":
+    def _wrap(cls, layer: _core.AttentionLayer, label: HiddenLabel | None = None) -> "AttentionLayer":
         out = cls.__new__(cls)
-        out._layer = layer
+        out._layer, out._label = layer, label
         return out
 
     @classmethod
@@ -67,14 +68,64 @@ class AttentionLayer:
         return cls._wrap(_core.draw_teacher(options))
 
     @classmethod
+    def hard_parity(
+        cls, *, dim: int = 12, size: int = 3, sharpness: float = 40.0, seed: int = 0
+    ) -> "AttentionLayer":
+        """A layer of 2 `size` heads that hides a parity, as `headlens generate hard-parity` draws it.
+
+        size : of the hidden set of coordinates
+        sharpness : beta; the layer is its `label` up to about exp(-beta/2)
+
+        >>> import headlens
+        >>> X, Y = headlens.AttentionLayer.hard_parity(dim=20, size=3).examples(1000)
+        >>> headlens.recover(X, Y, heads=6, method="brute-force").certificate.parity["set"]
+        [7, 10, 16]
+        """
+        return cls._hard("hard-parity", dim=dim, size=size, sharpness=sharpness, seed=seed)
+
+    @classmethod
+    def hard_rounding(
+        cls,
+        *,
+        dim: int = 12,
+        modulus: int = 4,
+        levels: int = 2,
+        weight: int = 3,
+        sharpness: float = 40.0,
+        seed: int = 0,
+    ) -> "AttentionLayer":
+        """A layer that rounds a hidden sum modulo q to r levels, as `headlens generate hard-rounding` draws it.
+
+        modulus, levels : q, and r from 2 to q
+        weight : number of coordinates in the hidden sum
+        sharpness : beta; the layer is its `label` up to about exp(-beta/2)
+
+        >>> import headlens
+        >>> headlens.AttentionLayer.hard_rounding(weight=5).label.steps.tolist()
+        [-0.5, -0.5, 0.5, 0.5, -0.5, -0.5, 0.5, 0.5, -0.5, -0.5, 0.5]
+        """
+        values = {"dim": dim, "modulus": modulus, "levels": levels, "sharpness": sharpness, "seed": seed}
+        return cls._hard("hard-rounding", size=weight, **values)
+
+    @classmethod
+    def _hard(cls, kind: str, *, seed: int, **values: Any) -> "AttentionLayer":
+        options = fill(_core.HardOptions(), kind=kind, seed=whole_number(seed), **values)
+        layer, label = _core.draw_hard_layer(options)
+        return cls._wrap(layer, HiddenLabel._wrap(label))
+
+    @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "AttentionLayer":
-        """From .npz with `Theta` and `W`."""
+        """From .npz with `Theta` and `W`, and the label of a hard layer."""
         with settings() as how:
-            return cls._wrap(_core.load_layer(Path(path), how))
+            label = _core.load_label(Path(path), how)
+            return cls._wrap(_core.load_layer(Path(path), how), label and HiddenLabel._wrap(label))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """To .npz with `Theta` and `W`, the same bytes as the command line writes."""
-        self._layer.save(Path(path))
+        if self._label is None:
+            self._layer.save(Path(path))
+        else:
+            _core.save_hard_layer(Path(path), self._layer, self._label._unwrap())
 
     @classmethod
     def from_torch(cls, module: Any, heads: int | None = None, **options: Any) -> "AttentionLayer":
@@ -193,6 +244,11 @@ class AttentionLayer:
     def outputs(self) -> int:
         return self.w.shape[2]
 
+    @property
+    def label(self) -> HiddenLabel | None:
+        """What a hard layer hides; None for other layers."""
+        return self._label
+
     def forward(
         self, X: Any, *, threads: int | None = None, max_memory: int | str | None = None
     ) -> np.ndarray:
@@ -206,28 +262,37 @@ class AttentionLayer:
         self,
         count: int = 100,
         *,
-        tokens: int = 4,
+        tokens: int | None = None,
         inputs: str = "signs",
         noise: float = 0.0,
+        flips: float = 0.0,
         seed: int = 0,
         threads: int | None = None,
         max_memory: int | str | None = None,
     ) -> tuple[np.ndarray, np.ndarray]:
         """Random inputs X (count, tokens, d) and labels Y (count, tokens, e), as `headlens generate examples`.
 
+        tokens : of an example; None: 4, or 2 of a hard layer
         inputs : "signs" or "gaussian"
         noise : standard deviation of Gaussian noise on Y
+        flips : share of examples with the labels of a neighbour, one hidden sign turned over (hard layers only)
         """
+        usual = 4 if self._label is None else 2
         options = fill(
-            _core.ExampleOptions(),
+            _core.HardExampleOptions(),
             count=count,
-            tokens=tokens,
+            tokens=usual if tokens is None else tokens,
             inputs=inputs,
             noise=noise,
+            flips=flips,
             seed=whole_number(seed),
         )
         with settings(threads, max_memory) as how:
-            return self._layer.examples(options, how)
+            if flips == 0:
+                return self._layer.examples(options, how)
+            if self._label is None:
+                raise ValueError(f"flips: {flips} given, but only a hard layer has hidden signs")
+            return _core.draw_hard_examples(self._layer, self._label._unwrap(), options, how)
 
     def canonical(self) -> "AttentionLayer":
         """Heads with equal Theta merged, heads with W = 0 dropped."""
@@ -241,57 +306,12 @@ class AttentionLayer:
         return f"AttentionLayer(heads={self.heads}, dim={self.dim}, outputs={self.outputs})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (AttentionLayer, (self.theta, self.w))
+        return (_restore, (self.theta, self.w, self._label))
 
 
-def as_float64(values: Any, name: str) -> np.ndarray:
-    return np.ascontiguousarray(as_array(values, name), dtype=np.float64)
+def _restore(theta: np.ndarray, w: np.ndarray, label: HiddenLabel | None) -> AttentionLayer:
+    return AttentionLayer._wrap(_core.make_layer(theta.copy(), w.copy()), label)
 
 
 def _is_tensor(value: Any) -> bool:
     return hasattr(value, "shape") and len(value.shape) > 0 and as_numpy(value, "weights").dtype.kind in "fV"
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """Two layers, head by head, up to the order of heads."""
-
-    worst_error: float
-    """Largest relative error of Theta or W; infinite if the numbers of heads differ."""
-    worst_theta_error: float
-    worst_w_error: float
-    heads_a: int
-    heads_b: int
-    matches: list[dict[str, Any]]
-    """a, b, theta_error and w_error of each matched pair."""
-
-
-def compare(a: AttentionLayer, b: AttentionLayer) -> Comparison:
-    """How far `a` is from `b`, as `headlens compare`.
-
-    >>> import headlens
-    >>> layer = headlens.AttentionLayer.random(heads=3, dim=4)
-    >>> headlens.compare(layer, headlens.AttentionLayer(layer.theta[::-1], layer.w[::-1])).worst_error
-    0.0
-    """
-    return Comparison(**_core.compare_layers(a._layer, b._layer))
-
-
-def inspect(
-    layer: AttentionLayer,
-    *,
-    tokens: int = 4,
-    samples: int = 20000,
-    seed: int = 0,
-    threads: int | None = None,
-    max_memory: int | str | None = None,
-) -> dict[str, Any]:
-    """What the heads look like and how often they agree, in the words of `headlens inspect --json`.
-
-    >>> import headlens
-    >>> headlens.inspect(headlens.AttentionLayer.random(heads=3, dim=4))["distinct_heads"]
-    3
-    """
-    options = fill(_core.InspectOptions(), tokens=tokens, samples=samples, seed=whole_number(seed))
-    with settings(threads, max_memory) as how:
-        return layer._layer.inspect(options, how)

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ._layer import AttentionLayer, compare
+from ._inspect import compare
+from ._layer import AttentionLayer
 from ._plot_axes import COLOURS, QUIET, log_y, look, one, pyplot, several, style
 from ._recover import Certificate, Recovery
 
@@ -131,7 +132,9 @@ def error_bars(recovery: Recovery, truth: AttentionLayer | None = None, *, ax: A
     ax.set_ylabel("relative error")
     layer, c = recovery.layer, recovery.certificate
     if layer is None:
-        return _no_layer(ax, c.status)
+        return _nothing(ax, f"no layer\n{c.status}")
+    if not c.per_head:
+        return _nothing(ax, "no error bars:\ndetermined among\nparity layers only")
     numbers = np.arange(layer.heads)
     matches = [] if truth is None else compare(layer, truth).matches
     lowest = []
@@ -161,8 +164,8 @@ def error_bars(recovery: Recovery, truth: AttentionLayer | None = None, *, ax: A
     return ax
 
 
-def _no_layer(ax: Axes, status: str) -> Axes:
-    ax.text(0.5, 0.5, f"no layer\n{status}", ha="center", va="center", color=QUIET, transform=ax.transAxes)
+def _nothing(ax: Axes, why: str) -> Axes:
+    ax.text(0.5, 0.5, why, ha="center", va="center", color=QUIET, transform=ax.transAxes)
     ax.set_xticks([])
     ax.set_yticks([])
     return ax

@@ -8,13 +8,18 @@ from typing import Any
 import numpy as np
 
 from . import _core
+from ._arrays import as_float64
 from ._call import fill, settings, warn, whole_number
-from ._layer import AttentionLayer, as_float64
+from ._layer import AttentionLayer
 
 _ADVICE = {
     "needs_more_examples": "there are fewer equations than the unknowns ask for: give more examples",
     "not_identified": "no number of heads explains the held-out examples: more noise than signal, or no such layer",
     "stalled": "out of time or of steps on the way: raise time_limit or starts",
+}
+_PARITY_ADVICE = {
+    "needs_more_examples": "too few examples to tell one hidden set from chance: give more",
+    "not_identified": "no parity layer explains the held-out examples; certificate.parity names the best set",
 }
 
 
@@ -45,6 +50,8 @@ class Certificate:
     steps: int
     inner_steps: int
     sculpt: dict[str, Any] | None
+    parity: dict[str, Any] | None
+    """The hidden set and the evidence for it, of the methods that know hard parities; None for others."""
     phases: dict[str, float]
     trace: list[dict[str, Any]]
     seconds: float
@@ -75,6 +82,8 @@ class Recovery:
     @property
     def advice(self) -> str:
         """What to do about a status without a layer; empty otherwise."""
+        if self.certificate.parity is not None and self.status in _PARITY_ADVICE:
+            return _PARITY_ADVICE[self.status]
         return _ADVICE.get(self.status, "")
 
     def _facts(self) -> list[tuple[str, str]]:
@@ -89,6 +98,8 @@ class Recovery:
             facts.append(("noise of labels", f"{c.noise:.1e}"))
         tried = ", ".join(f"{t['heads']}: {t['held_out_error']:.1e}" for t in c.head_count_evidence)
         facts.append(("heads tried", tried))
+        if c.parity is not None:
+            facts.append(("hidden set", " ".join(map(str, c.parity["set"])) + f" ({_evidence(c.parity)})"))
         facts.append(("work", f"{c.starts} starts, {c.steps} steps, {c.seconds:.2f} s"))
         if self.advice:
             facts.append(("advice", self.advice))
@@ -143,6 +154,16 @@ class Recovery:
         return plot.recovery(self, truth, **options)
 
 
+def _evidence(parity: dict[str, Any]) -> str:
+    """For a hidden set, of either method."""
+    if "rank" in parity:
+        return f"{parity['equations']} equations of rank {parity['rank']}, {parity['violated']} contradict"
+    return (
+        f"correlation {parity['correlation']:.3f}, next best {parity['next_correlation']:.3f}; "
+        f"{parity['tried']:.0f} of {parity['candidates']:.0f} sets tried"
+    )
+
+
 def recover(
     X: Any,
     Y: Any,
@@ -170,7 +191,8 @@ def recover(
     max_heads : most heads that "auto" tries
     starts : for each number of heads
     start : "random", or "spectral" (many examples, three tokens or more)
-    method : "varpro" (variable projection) or "sculpt" (the paper's six phases)
+    method : "varpro" (variable projection) or "sculpt" (the paper's six phases); for hard parities only,
+        "brute-force" (all hidden sets) or "linear-algebra" (equations over GF(2))
     sculpt_form : "least-squares" or "lp", the body of sculpting
     span_form : "eigenvectors" or "membership", how sculpting finds its long directions
     seed : of the starts; the same seed gives the same bytes as `headlens recover`

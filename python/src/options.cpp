@@ -115,7 +115,7 @@ void bind_recovery(nb::module_& m) {
       .def_rw("starts", &O::starts)
       .def_rw("seed", &O::seed)
       .def_rw("time_limit", &O::time_limit_seconds, nb::for_setter(nb::arg("value").none()));
-  word(type, "method", &O::method, 2);
+  word(type, "method", &O::method, 4);
   word(type, "start", &O::start, 2);
 }
 

@@ -46,6 +46,27 @@ nb::dict sculpt_dict(const SculptReport& r) {
   return out;
 }
 
+// Each method has its own evidence.
+nb::dict parity_dict(const ParityReport& r) {
+  nb::dict out;
+  out["set"] = r.set;
+  out["sharpness"] = r.sharpness;
+  out["sharpness_determined"] = r.sharpness_determined;
+  out["active_examples"] = r.active_examples;
+  out["spare_bits"] = r.spare_bits;
+  if (r.candidates > 0) {
+    out["candidates"] = r.candidates;
+    out["tried"] = r.tried;
+    out["correlation"] = r.correlation;
+    out["next_correlation"] = r.next_correlation;
+  } else {
+    out["equations"] = r.equations;
+    out["rank"] = r.rank;
+    out["violated"] = r.violated;
+  }
+  return out;
+}
+
 nb::list trial_list(const Certificate& c) {
   nb::list out;
   for (const HeadCountTrial& trial : c.trials) {
@@ -106,6 +127,7 @@ nb::dict certificate_dict(const Certificate& c) {
   out["steps"] = c.steps;
   out["inner_steps"] = c.inner_steps;
   out["sculpt"] = c.sculpt ? nb::object(sculpt_dict(*c.sculpt)) : nb::object(nb::none());
+  out["parity"] = c.parity ? nb::object(parity_dict(*c.parity)) : nb::object(nb::none());
   out["phases"] = phases;
   out["trace"] = trace_list(c);
   out["seconds"] = c.seconds;

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <utility>
 
 #include "base/memory.hpp"
 #include "headlens/arrays.hpp"
@@ -24,6 +25,17 @@ std::vector<double> numbers(const NamedArrays& arrays, const std::string& key, I
   for (const double value : values)
     require(std::isfinite(value), file, ": ", key, " holds ", value, ", expected finite values");
   return values;
+}
+
+// A label that another layer would have is no label.
+void require_theta_and_w(const NamedArrays& arrays, Index dim, const std::string& file) {
+  for (const auto& [key, last] : {std::pair{"Theta", dim}, std::pair{"W", Index{1}}}) {
+    const auto found = arrays.find(key);
+    require(found != arrays.end(), file, ": holds 'hidden', but '", key, "' is missing");
+    const Array& array = found->second;
+    require(array.rank() == 3 && array.dim(1) == dim && array.dim(2) == last, file, ": ", key, " is ",
+            array.describe(), ", but with ", dim, " hidden weights it is (m, ", dim, ", ", last, ")");
+  }
 }
 
 }  // namespace
@@ -55,10 +67,13 @@ std::optional<HiddenLabel> load_label(const std::filesystem::path& path, const E
     label.weights.push_back(u);
     reach += std::abs(u);
   }
+  require(label.weights[0] == 0 && reach >= 1, file,
+          ": hidden is expected to hold 0 for the control, which is the first, and another number");
   label.steps = numbers(arrays, "label_steps", 2 * reach + 1, file);
   label.at_rest = numbers(arrays, "label_at_rest", 1, file)[0];
   label.tolerance = numbers(arrays, "label_tolerance", 1, file)[0];
   label.sharpness = numbers(arrays, "sharpness", 1, file)[0];
+  require_theta_and_w(arrays, hidden.size(), file);
   return label;
 }
 

@@ -171,6 +171,9 @@ TEST(HardLayerFile, KeepsTheLabelAndIsALayer) {
   NamedArrays broken{{"hidden", Array::from<std::int64_t>({0, 1, 1}, {3})}};
   write_npz(path, broken);
   EXPECT_THROW(static_cast<void>(load_label(path, {})), Error);
+  // The label of another layer, which has fewer coordinates.
+  save_hard_layer(path, {draw_hard_layer({.dim = 6, .size = 2}).layer, hard.label});
+  EXPECT_THROW(static_cast<void>(load_label(path, {})), Error);
   std::filesystem::remove(path);
 }
 

@@ -1,6 +1,8 @@
 """Layers, recovery and inspection from Python, against plain NumPy and planted truths."""
 
+import itertools
 import json
+import pickle
 
 import headlens
 import numpy as np
@@ -59,6 +61,71 @@ def test_sculpting_gives_its_span():
     recovery = headlens.recover(*truth.examples(2000, tokens=4, seed=1), heads=2, method="sculpt")
     assert recovery.status == "recovered" and recovery.span.shape == (1, 6, 6)
     assert recovery.certificate.sculpt["span_dimension"] == 1
+
+
+@pytest.mark.parametrize("method", ["brute-force", "linear-algebra"])
+def test_a_hidden_parity_is_found(method):
+    layer = headlens.AttentionLayer.hard_parity(dim=16, size=3, seed=2)
+    recovery = headlens.recover(*layer.examples(1000, seed=2), method=method)
+    hidden = np.flatnonzero(layer.label.weights).tolist()
+    assert recovery.status == "recovered" and recovery.certificate.parity["set"] == hidden
+    assert recovery.layer.label is None and headlens.compare(recovery.layer, layer).worst_error < 1e-6
+    assert "hidden set" in repr(recovery) and len(recovery.plot(layer)) == 3 + 4 * 6
+    with pytest.warns(headlens.NumericalWarning, match="no parity layer explains"):
+        noisy = headlens.recover(*layer.examples(1000, flips=0.2, seed=2), method=method)
+    assert noisy.layer is None and (noisy.certificate.parity["set"] == hidden) == (method == "brute-force")
+
+
+def signs(d):
+    """All pairs of sign tokens."""
+    return np.array(list(itertools.product([1.0, -1.0], repeat=2 * d))).reshape(-1, 2, d)
+
+
+def test_labels_of_hard_layers():
+    X = signs(5)
+    parity = headlens.AttentionLayer.hard_parity(dim=5, size=2, seed=1)
+    hidden = np.flatnonzero(parity.label.weights)
+    c, chi = (X[:, 0, 0] - X[:, 1, 0]) / 2, X[:, :, hidden].prod((1, 2))
+    np.testing.assert_array_equal(parity.label(X)[:, 0, 0], c * (chi - 1))
+    assert parity.label.sq_dimension == 6 and parity.label.reach == 2
+    rounding = headlens.AttentionLayer.hard_rounding(dim=5, modulus=5, levels=3, weight=4, sharpness=25)
+    assert rounding.label.sq_dimension is None
+    for layer in (parity, rounding, pickle.loads(pickle.dumps(rounding))):
+        assert 0 < np.abs(layer(X) - layer.label(X)).max() <= layer.label.tolerance
+    for other in (parity.canonical(), parity.restrict(4), headlens.AttentionLayer.random()):
+        assert other.label is None
+
+
+def test_flips_turn_hidden_bits_over():
+    layer = headlens.AttentionLayer.hard_parity(dim=8, size=2)
+    X, clean = layer.examples(4000)
+    changed = np.abs(layer.examples(4000, flips=0.25)[1] - clean)[:, 0, 0] > 1
+    active = X[:, 0, 0] != X[:, 1, 0]
+    assert not changed[~active].any() and 0.2 < changed[active].mean() < 0.3
+    assert layer.examples(3, tokens=5)[1].shape == (3, 5, 1)
+
+
+REFUSED = {
+    "size: 6": lambda: headlens.AttentionLayer.hard_parity(dim=6, size=6),
+    "weight: 9": lambda: headlens.AttentionLayer.hard_rounding(dim=6, weight=9),
+    "levels: 9": lambda: headlens.AttentionLayer.hard_rounding(levels=9),
+    "sharpness: 'x'": lambda: headlens.AttentionLayer.hard_parity(sharpness="x"),
+    "flips: 0.1 given, but only": lambda: headlens.AttentionLayer.random().examples(flips=0.1),
+    "flips: 1.5": lambda: headlens.AttentionLayer.hard_parity().examples(flips=1.5),
+    "flips: None": lambda: headlens.AttentionLayer.hard_parity().examples(flips=None),
+    "tokens: 3": lambda: headlens.AttentionLayer.hard_parity().examples(tokens=3, flips=0.1),
+    r"X: shape \(3, 2, 4\)": lambda: headlens.AttentionLayer.hard_parity().label(np.ones((3, 2, 4))),
+    "X: it holds 0": lambda: headlens.AttentionLayer.hard_parity(dim=4).label(np.zeros((3, 2, 4))),
+    "fourier: degree 9": lambda: headlens.fourier(headlens.AttentionLayer.random(dim=4), 9),
+    "fourier: degree 0": lambda: headlens.inspect(headlens.AttentionLayer.random(dim=4), fourier=0),
+    "two tokens": lambda: headlens.recover(np.ones((9, 3, 4)), np.ones((9, 3, 1)), method="brute-force"),
+}
+
+
+@pytest.mark.parametrize("text", REFUSED)
+def test_bad_options_of_hard_layers_are_refused(text):
+    with pytest.raises((ValueError, TypeError), match=text):
+        REFUSED[text]()
 
 
 def test_what_cannot_be_recovered_is_a_warning(rng):

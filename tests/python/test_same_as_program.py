@@ -160,13 +160,20 @@ LAYERS = [  # teacher, examples, options in Python and of the program; the first
 @pytest.mark.filterwarnings("ignore::headlens.NumericalWarning")
 @pytest.mark.parametrize("teacher,drawn,parameters,options", LAYERS)
 def test_recovered_layers_are_the_same_bytes(teacher, drawn, parameters, options, tmp_path):
-    examples, layer = tmp_path / "ex.npz", tmp_path / "layer.npz"
+    examples = tmp_path / "ex.npz"
     run("generate attention-layer", teacher, drawn, "--seed 11 -o", examples)
-    done = subprocess.run(
-        command("recover", examples, options, "--json -o", layer), capture_output=True, check=False
-    )
     with np.load(examples) as data:
         recovery = headlens.recover(data["X"], data["Y"], **parameters)
+    check_recovery(tmp_path, options, recovery)
+
+
+def check_recovery(tmp_path, options, recovery):
+    """Against the program's from ex.npz: the bytes of the layer, and the certificate."""
+    layer = tmp_path / "layer.npz"
+    layer.unlink(missing_ok=True)
+    done = subprocess.run(
+        command("recover", tmp_path / "ex.npz", options, "--json -o", layer), capture_output=True, check=False
+    )
     if recovery.layer is None:
         assert done.returncode == 3 and not layer.exists()
     else:
@@ -205,6 +212,64 @@ def test_generated_data(tmp_path):
     with np.load(tmp_path / "x") as data:
         for drawn, name in zip(layer.examples(9, noise=0.1, seed=2), "XY"):
             np.testing.assert_array_equal(data[name], drawn)
+
+
+HARD = [  # task, options of the layer, options of its examples
+    ("hard-parity", {"dim": 12, "size": 2, "sharpness": 9.0}, {"count": 300}),
+    ("hard-parity", {"dim": 12, "size": 2}, {"count": 400, "flips": 0.2}),
+    ("hard-parity", {"dim": 12, "size": 3}, {"count": 300, "noise": 0.1, "flips": 0.3}),
+    ("hard-parity", {"dim": 12, "size": 3}, {"count": 20}),
+    ("hard-rounding", {"dim": 10, "modulus": 5, "levels": 3, "weight": 4, "sharpness": 25.0}, {"count": 300}),
+]
+LEARNERS = [
+    {"method": "brute-force", "max_heads": 8},
+    {"method": "brute-force", "heads": 4},
+    {"method": "linear-algebra"},
+]
+
+
+def in_words(options):
+    return " ".join(f"--{name.replace('_', '-')} {value}" for name, value in options.items())
+
+
+@pytest.mark.filterwarnings("ignore::headlens.NumericalWarning")
+@pytest.mark.parametrize("task,drawn,examples", HARD)
+def test_hard_layers_and_their_learners(task, drawn, examples, tmp_path):
+    files = "--layer-out", tmp_path / "cli.npz", "-o", tmp_path / "ex.npz"
+    run("generate", task, in_words(drawn), in_words(examples), "--seed 5", *files)
+    layer = getattr(headlens.AttentionLayer, task.replace("-", "_"))(**drawn, seed=5)
+    layer.save(tmp_path / "python.npz")
+    assert (tmp_path / "python.npz").read_bytes() == (tmp_path / "cli.npz").read_bytes()
+    X, Y = layer.examples(**examples, seed=5)
+    with np.load(tmp_path / "ex.npz") as data:
+        np.testing.assert_array_equal(data["X"], X)
+        np.testing.assert_array_equal(data["Y"], Y)
+    for parameters in LEARNERS:
+        check_recovery(tmp_path, in_words(parameters), headlens.recover(X, Y, **parameters))
+
+
+@pytest.mark.parametrize("dim,degree", [(5, 6), (14, 2)], ids=["exact", "sampled"])
+@pytest.mark.parametrize("kind", ["parity", "rounding", "any"])
+def test_fourier_coefficients(kind, dim, degree, tmp_path):
+    hard = {"parity": headlens.AttentionLayer.hard_parity, "rounding": headlens.AttentionLayer.hard_rounding}
+    layer = hard[kind](dim=dim) if kind in hard else headlens.AttentionLayer.random(dim=dim, outputs=2)
+    layer.save(tmp_path / "l.npz")
+    options = {"fourier": degree, "samples": 500, "seed": 3}
+    said = run_json("inspect", tmp_path / "l.npz", in_words(options), "--fourier-out", tmp_path / "f.npz")
+    assert headlens.inspect(layer, **options) == {k: v for k, v in said.items() if k != "file"}
+    assert (
+        headlens.inspect(headlens.AttentionLayer.load(tmp_path / "l.npz"), **options)["label"]
+        == said["label"]
+    )
+    found = headlens.fourier(layer, degree, samples=500, seed=3)
+    assert found.exact == (dim == 5) and (found.hidden_levels is None) == (kind == "any")
+    with np.load(tmp_path / "f.npz") as data:
+        np.testing.assert_array_equal(data["subsets"], found.subsets)
+        np.testing.assert_array_equal(data["values"], found.values)
+    # The program's table, line for line.
+    table = [line.rstrip() for line in repr(found).splitlines()[1:]]
+    text = run("inspect", tmp_path / "l.npz", in_words(options)).stdout
+    assert all(line in text for line in table)
 
 
 def test_theory_inspection_and_comparison(tmp_path):
