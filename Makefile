@@ -43,6 +43,7 @@ bench: build
 	@$(PYTHON) bench/run.py
 	@$(PYTHON) bench/recovery.py
 	@$(PYTHON) bench/run_kernels.py
+	@$(PYTHON) bench/fit.py
 	@PYTHONPATH=build/python $(PYTHON) bench/python_overhead.py
 
 lint:
