@@ -6,8 +6,8 @@ the rivals without loading. Writes bench/results/fit.json. `bench/fit.py --quick
 """
 
 import json
+import os
 import pathlib
-import resource
 import statistics
 import subprocess
 import sys
@@ -26,17 +26,14 @@ CASES = [  # n, d, N, M, precision
 
 
 def command(core, *words):
-    """Runs headlens; its JSON and processor seconds."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    done = subprocess.run(
-        [str(ROOT / "build/headlens"), *map(str, words), "--threads", "1", "--json"],
-        capture_output=True,
-        text=True,
-        env=environment(core, 1),
-        check=True,
-    )
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return json.loads(done.stdout), after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    """Runs headlens; its JSON, processor seconds and peak memory."""
+    words = [str(ROOT / "build/headlens"), *map(str, words), "--threads", "1", "--json"]
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=environment(core, 1))
+    text = process.stdout.read()
+    _, status, usage = os.wait4(process.pid, 0)
+    if status:
+        sys.exit(f"bench: {' '.join(words)} failed")
+    return json.loads(text), usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
 
 
 def generate(core, folder, n, d, keys, precision):
@@ -46,15 +43,15 @@ def generate(core, folder, n, d, keys, precision):
 
 
 def ours(core, folder, heads, precision):
-    fitted, seconds = command(core, "fit", folder / "train.npz", "--heads", heads, "--precision", precision,
+    fitted, seconds, peak = command(core, "fit", folder / "train.npz", "--heads", heads, "--precision", precision,
                               "-o", folder / "model.safetensors")  # fmt: skip
-    scored, more = command(core, "evaluate", folder / "model.safetensors", folder / "test.npz")
+    scored, more, _ = command(core, "evaluate", folder / "model.safetensors", folder / "test.npz")
     return {
         "processor_seconds": seconds + more,
         "nmse": scored["nmse"],
         "ridge": fitted["ridge"],
         "method": fitted["method"],
-        "peak_mib": fitted["predicted_peak_bytes"] / 2**20,
+        "peak_mib": peak,
         "penalties": [trial["ridge"] for trial in fitted["trials"]],
     }
 
