@@ -27,7 +27,7 @@ def run(*command, **options):
 def wheel(tmp_path_factory):
     folder = tmp_path_factory.mktemp("wheel")
     pip = (sys.executable, "-m", "pip", "--disable-pip-version-check")
-    made_here = ("--no-build-isolation", "--no-deps", "-C", f"build-dir={ROOT / 'build'}")
+    made_here = ("--no-build-isolation", "--no-deps", f"--config-settings=build-dir={ROOT / 'build'}")
     run(*pip, "wheel", ROOT, *made_here, "-w", folder)
     (file,) = folder.glob("headlens-*.whl")
     return file
