@@ -17,7 +17,18 @@ ALLOWED = {  # as in src/CMakeLists.txt
     "kernels": {"features", "data", "linalg", "base"},
     "theory": {"data", "linalg", "base"},
     "fit": {"kernels", "features", "linalg", "data", "io", "base"},
-    "study": {"fit", "recover", "theory", "hardness", "attention", "features", "data", "io", "linalg", "base"},
+    "study": {
+        "fit",
+        "recover",
+        "theory",
+        "hardness",
+        "attention",
+        "features",
+        "data",
+        "io",
+        "linalg",
+        "base",
+    },
     "report": {"study", "theory", "io", "base"},
 }
 THIRD_PARTY = re.compile(
