@@ -1,7 +1,7 @@
 """Third part of make bench: the whole ridge fit with its penalty path against NumPy with SciPy, PyTorch and scikit-learn.
 
 Same heads, sets, penalties, precision, threads and BLAS core, alternating in one run. Seconds are of the processor, which
-other work on the machine hardly changes, for headlens of the whole commands `fit` and `predict` with their files, for
+other work on the machine hardly changes, for headlens of the whole commands `fit` and `evaluate` with their files, for
 the rivals without loading. Writes bench/results/fit.json. `bench/fit.py --quick` takes a tenth of the sets.
 """
 

@@ -71,7 +71,7 @@ def line(case, results):
     return (
         f"| {k}, {d}, {m} | {n} | {s} | {np.median(ours):.2f} s |"
         f" {np.median([r['headlens']['whole'] for r in results]):.2f} s | {sum(r['headlens']['error'] < 1e-8 for r in results)}"
-        f" of {len(results)} | {adam} | {len(reached)} of {len(results)} | {min(ratios):.0f} to {max(ratios):.0f} |"
+        f" of {len(results)} | {adam} | {len(reached)} of {len(results)} | {min(ratios):.1f} to {max(ratios):.1f} |"
     )
 
 

@@ -1,7 +1,6 @@
 """Ridge regression on random-feature attention, the whole fit: fit.py numpy|torch|sklearn CASE.npz THREADS.
 
-CASE.npz holds heads, train and test sets, and the penalties. Features by the fastest form of features.py in blocks that
-fit the cache; then leave-one-out over all penalties from one eigendecomposition of the smaller Gram matrix (sklearn: RidgeCV),
+CASE.npz holds heads, train and test sets, and the penalties. Features by features.py in blocks of 16 sets; then leave-one-out over all penalties from one eigendecomposition of the smaller Gram matrix (sklearn: RidgeCV),
 the coefficients at the best, and the held-out error. Prints JSON: seconds and processor seconds of fit and prediction
 without loading, nmse, ridge, and peak memory.
 """
@@ -19,7 +18,7 @@ BLOCK = 16
 
 
 def features(library, heads, query, keys):
-    """(n, M D), with the block size that features.py finds best on most shapes."""
+    """(n, M D)"""
     forms, make, n = (torch_map if library == "torch" else numpy_map)(heads, query, keys)
     function = next(iter(forms.values()))
     out = make(n)
@@ -34,6 +33,7 @@ def leave_one_out(eigh, phi, y, penalties):
     n, p = phi.shape
     if n <= p:
         values, vectors = eigh(phi @ phi.T)
+        values, vectors = values[1:], vectors[:, 1:]  # the first belongs to the intercept: phi is centred
         rotated = vectors.T @ y
         squares = vectors**2
     else:
@@ -41,13 +41,13 @@ def leave_one_out(eigh, phi, y, penalties):
         rotated = vectors.T @ (phi.T @ y)
         basis = phi @ vectors
         squares = basis**2
-    best = (float("inf"), None, None)
+    values = values.clip(0)  # rounding makes small ones negative
+    best = (float("inf"), None)
     for penalty in penalties:
         shrink = 1.0 / (values + n * penalty)
         if n <= p:
             dual = vectors @ (shrink * rotated)
-            # residual = n penalty dual, 1 - h = n penalty diag(K + n penalty)^-1 - 1/n
-            errors = n * penalty * dual / (n * penalty * (squares @ shrink) - 1.0 / n)
+            errors = dual / (squares @ shrink)  # residual and 1 - h, both divided by n penalty
         else:
             coefficients = shrink * rotated
             errors = (y - basis @ coefficients) / (1 - 1.0 / n - squares @ shrink)
