@@ -12,7 +12,7 @@
 namespace headlens {
 namespace {
 
-constexpr Index kRows = 256;
+constexpr Index kRows = 32;  // a converted tile stays in the cache next to the core
 constexpr Index kColumns = 512;
 
 // A tile as doubles: a view of `a` itself, or a converted copy. Features are rounded once, when they are

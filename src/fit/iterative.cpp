@@ -85,15 +85,16 @@ double held_out_error(MatrixView<const double> fitted, MatrixView<const double> 
 }
 
 template <class T>
-CgResult run_cg(const RidgeSystem<T>& system, const PreconditionerAt& preconditioner, double shift,
-                double tolerance, MatrixView<double> unknowns, const Execution& execution) {
+CgResult run_cg(const RidgeSystem<T>& system, const BlockOperator& preconditioner, double shift,
+                const CgOptions& options, MatrixView<double> unknowns, const Execution& execution) {
   return conjugate_gradients(
       [&](MatrixView<const double> in, MatrixView<double> out) { system.apply(shift, in, out); },
-      preconditioner(shift), system.rhs(), unknowns, {tolerance, kMaxIterations},
+      preconditioner, system.rhs(), unknowns, options,
       [&](int, double residual) {
         execution.check_cancelled();
         // The share of the digits still to be won that has been.
-        execution.report("solve", std::log(std::max(residual, tolerance)), std::log(tolerance));
+        execution.report("solve", std::log(std::max(residual, options.tolerance)),
+                         std::log(options.tolerance));
       });
 }
 
@@ -106,8 +107,9 @@ double choose_ridge(DesignMatrix<T>& design, const Problem& problem, const Preco
   Matrix<double> unknowns = Matrix<double>::zeros(system.size(), y.cols);
   int rises = 0;
   for (const double ridge : ridge_grid(design.mean_square_row(), n, problem.options.features.precision)) {
+    const double shift = ridge * static_cast<double>(n);
     const CgResult cg =
-        run_cg(system, preconditioner, ridge * static_cast<double>(n), kTrialTolerance, unknowns, execution);
+        run_cg(system, preconditioner(shift), shift, {kTrialTolerance, kMaxIterations}, unknowns, execution);
     report.iterations += cg.iterations;
     const double error = held_out_error(system.fitted(unknowns), y, weights);
     rises = !report.trials.empty() && error > report.trials.back().error ? rises + 1 : 0;
@@ -143,13 +145,25 @@ void solve_iterative(DesignMatrix<T>& design, const Problem& problem, const Plan
     report.ridge_rule = "held-out tenth";
   }
   Matrix<double> unknowns = Matrix<double>::zeros(system.size(), y.cols);
-  const CgResult cg = run_cg(system, preconditioner, report.ridge * static_cast<double>(problem.count()),
-                             kTolerance, unknowns, execution);
+  const double shift = report.ridge * static_cast<double>(problem.count());
+  const CgResult cg =
+      run_cg(system, preconditioner(shift), shift, {kTolerance, kMaxIterations}, unknowns, execution);
   report.iterations += cg.iterations;
   report.status = cg.ok() ? FitStatus::solved : FitStatus::stalled;
   solution.values = system.dual() ? design.adjoint(unknowns, "values") : std::move(unknowns);
 }
 
+template <class T>
+CgResult solve_shifted(DesignMatrix<T>& design, MatrixView<const double> y, bool dual, double shift,
+                       const BlockOperator& preconditioner, const CgOptions& options,
+                       MatrixView<double> unknowns, const Execution& execution) {
+  return run_cg(RidgeSystem<T>(design, y, {}, dual), preconditioner, shift, options, unknowns, execution);
+}
+
+template CgResult solve_shifted(DesignMatrix<float>&, MatrixView<const double>, bool, double,
+                                const BlockOperator&, const CgOptions&, MatrixView<double>, const Execution&);
+template CgResult solve_shifted(DesignMatrix<double>&, MatrixView<const double>, bool, double,
+                                const BlockOperator&, const CgOptions&, MatrixView<double>, const Execution&);
 template void solve_iterative(DesignMatrix<float>&, const Problem&, const Plan&, MatrixView<const double>,
                               Solution&, const Execution&, const PreconditionerAt&);
 template void solve_iterative(DesignMatrix<double>&, const Problem&, const Plan&, MatrixView<const double>,

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "fit/ridge.hpp"
+#include "linalg/cg.hpp"
 
 namespace headlens {
 
@@ -14,5 +15,11 @@ template <class T>
 void solve_iterative(DesignMatrix<T>& design, const Problem& problem, const Plan& plan,
                      MatrixView<const double> y, Solution& solution, const Execution& execution,
                      const PreconditionerAt& given);
+
+// (K + shift) alpha = Y (dual) or (G + shift) V = Phi^T Y by conjugate gradients from `unknowns` on.
+template <class T>
+CgResult solve_shifted(DesignMatrix<T>& design, MatrixView<const double> y, bool dual, double shift,
+                       const BlockOperator& preconditioner, const CgOptions& options,
+                       MatrixView<double> unknowns, const Execution& execution);
 
 }  // namespace headlens

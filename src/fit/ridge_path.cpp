@@ -25,11 +25,11 @@ class ShiftedPath {
  public:
   ShiftedPath(Matrix<double> gram, MatrixView<const double> rhs, const std::vector<double>& shifts,
               int threads, const Execution& execution)
-      : band_(BandReduction::reduce(std::move(gram), threads,
-                                    [&](double done) {
-                                      execution.check_cancelled();
-                                      execution.report("factorise", done, 1);
-                                    })),
+      : band_(BandReduction<double>::reduce(std::move(gram), threads,
+                                            [&](double done) {
+                                              execution.check_cancelled();
+                                              execution.report("factorise", done, 1);
+                                            })),
         threads_(threads),
         outputs_(rhs.cols),
         solutions_(static_cast<Index>(shifts.size()) * rhs.cols, rhs.rows) {
@@ -43,7 +43,7 @@ class ShiftedPath {
     }
   }
 
-  const BandReduction& band() const { return band_; }
+  const BandReduction<double>& band() const { return band_; }
   Index count() const { return static_cast<Index>(factors_.size()); }
   bool usable(Index k) const { return factors_[static_cast<std::size_t>(k)].result().ok(); }
   void quadratic_forms(Index k, MatrixView<const double> rows, double* out) const {
@@ -60,10 +60,10 @@ class ShiftedPath {
   }
 
  private:
-  BandReduction band_;
+  BandReduction<double> band_;
   int threads_;
   Index outputs_;
-  std::vector<ShiftedBand> factors_;
+  std::vector<ShiftedBand<double>> factors_;
   Matrix<double> solutions_;  // (penalties q, size)
 };
 

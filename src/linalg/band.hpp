@@ -24,26 +24,26 @@ namespace headlens {
 // Measured at n = 2000: 64 reduces no faster and makes every shift 1.6 times as dear.
 inline constexpr Index kBandWidth = 32;
 
+template <class T>
 class BandReduction {
  public:
   // a: n x n, lower triangle valid. progress(fraction of the work done) is called on this thread and may
   // throw.
-  static BandReduction reduce(Matrix<double> a, int threads,
-                              const std::function<void(double)>& progress = {});
+  static BandReduction reduce(Matrix<T> a, int threads, const std::function<void(double)>& progress = {});
 
   Index size() const { return reflectors_.rows(); }
 
   // rows = rows Q: each row x becomes Q^T x.  2 n^2 flops a row; threads share blocks of 256 rows.
-  void to_band_basis(MatrixView<double> rows, int threads) const;
+  void to_band_basis(MatrixView<T> rows, int threads) const;
   // rows = rows Q^T
-  void from_band_basis(MatrixView<double> rows, int threads) const;
+  void from_band_basis(MatrixView<T> rows, int threads) const;
   // Q itself, whose row i is the unit vector e_i in the band basis.  4/3 n^3 flops.
-  Matrix<double> basis(int threads) const;
+  Matrix<T> basis(int threads) const;
 
   // The blocks of B: diagonal(k) is B[k, k], lower triangle valid; coupling(k) is B[k, k-1], k >= 1.
   Index block_count() const { return (size() + kBandWidth - 1) / kBandWidth; }
-  MatrixView<const double> diagonal(Index k) const;
-  MatrixView<const double> coupling(Index k) const;
+  MatrixView<const T> diagonal(Index k) const;
+  MatrixView<const T> coupling(Index k) const;
 
  private:
   // Some panels joined into one reflector of the coordinates from `begin` on. V is reflectors_[begin..,
@@ -51,14 +51,14 @@ class BandReduction {
   struct Reflector {
     Index begin = 0;
     Index column = 0;
-    Matrix<double> t;
+    Matrix<T> t;
   };
 
-  MatrixView<const double> v(const Reflector& reflector) const;
-  Reflector join_panels(Index first, const std::vector<Matrix<double>>& t);
+  MatrixView<const T> v(const Reflector& reflector) const;
+  Reflector join_panels(Index first, const std::vector<Matrix<T>>& t);
 
-  Matrix<double> reflectors_;
-  Matrix<double> band_;  // n x 2b: block row k is [coupling(k), diagonal(k)]
+  Matrix<T> reflectors_;
+  Matrix<T> band_;  // n x 2b: block row k is [coupling(k), diagonal(k)]
   std::vector<Reflector> q_;
 };
 

@@ -58,6 +58,22 @@ void call_syrk(float, Args... args) {
   cblas_ssyrk(kRows, args...);
 }
 template <class... Args>
+void call_syr2k(double, Args... args) {
+  cblas_dsyr2k(kRows, args...);
+}
+template <class... Args>
+void call_syr2k(float, Args... args) {
+  cblas_ssyr2k(kRows, args...);
+}
+template <class... Args>
+void call_symm(double, Args... args) {
+  cblas_dsymm(kRows, args...);
+}
+template <class... Args>
+void call_symm(float, Args... args) {
+  cblas_ssymm(kRows, args...);
+}
+template <class... Args>
 void call_trsm(double, Args... args) {
   cblas_dtrsm(kRows, args...);
 }
@@ -117,6 +133,27 @@ void syrk_of(Trans trans, T alpha, MatrixView<const T> a, T beta, MatrixView<T> 
 }
 
 template <class T>
+void syr2k_of(T alpha, MatrixView<const T> a, MatrixView<const T> b, T beta, MatrixView<T> c) {
+  ensure(c.rows == c.cols && c.rows == a.rows && a.rows == b.rows && a.cols == b.cols, "syr2k: (", a.rows,
+         " x ", a.cols, ") and (", b.rows, " x ", b.cols, ") into (", c.rows, " x ", c.cols, ")");
+  if (c.rows == 0) return;
+  use_one_blas_thread();
+  call_syr2k(T{}, CblasLower, CblasNoTrans, blas_int(c.rows), blas_int(a.cols), alpha, a.data, leading(a),
+             b.data, leading(b), beta, c.data, leading(c));
+}
+
+template <class T>
+void symm_of(Triangle stored, T alpha, MatrixView<const T> a, MatrixView<const T> b, T beta,
+             MatrixView<T> c) {
+  ensure(a.rows == a.cols && a.rows == b.rows && b.rows == c.rows && b.cols == c.cols, "symm: (", a.rows,
+         " x ", a.cols, ") times (", b.rows, " x ", b.cols, ") into (", c.rows, " x ", c.cols, ")");
+  if (c.rows == 0 || c.cols == 0) return;
+  use_one_blas_thread();
+  call_symm(T{}, CblasLeft, cblas(stored), blas_int(c.rows), blas_int(c.cols), alpha, a.data, leading(a),
+            b.data, leading(b), beta, c.data, leading(c));
+}
+
+template <class T>
 void trsm_of(Side side, Trans trans, MatrixView<const T> lower, MatrixView<T> b) {
   ensure(lower.rows == lower.cols && lower.rows == (side == Side::left ? b.rows : b.cols), "trsm: triangle (",
          lower.rows, " x ", lower.cols, "), right-hand sides (", b.rows, " x ", b.cols, ")");
@@ -160,22 +197,20 @@ void syrk(Trans trans, float alpha, MatrixView<const float> a, float beta, Matri
 
 void syr2k(double alpha, MatrixView<const double> a, MatrixView<const double> b, double beta,
            MatrixView<double> c) {
-  ensure(c.rows == c.cols && c.rows == a.rows && a.rows == b.rows && a.cols == b.cols, "syr2k: (", a.rows,
-         " x ", a.cols, ") and (", b.rows, " x ", b.cols, ") into (", c.rows, " x ", c.cols, ")");
-  if (c.rows == 0) return;
-  use_one_blas_thread();
-  cblas_dsyr2k(kRows, CblasLower, CblasNoTrans, blas_int(c.rows), blas_int(a.cols), alpha, a.data, leading(a),
-               b.data, leading(b), beta, c.data, leading(c));
+  syr2k_of(alpha, a, b, beta, c);
+}
+void syr2k(float alpha, MatrixView<const float> a, MatrixView<const float> b, float beta,
+           MatrixView<float> c) {
+  syr2k_of(alpha, a, b, beta, c);
 }
 
 void symm(Triangle stored, double alpha, MatrixView<const double> a, MatrixView<const double> b, double beta,
           MatrixView<double> c) {
-  ensure(a.rows == a.cols && a.rows == b.rows && b.rows == c.rows && b.cols == c.cols, "symm: (", a.rows,
-         " x ", a.cols, ") times (", b.rows, " x ", b.cols, ") into (", c.rows, " x ", c.cols, ")");
-  if (c.rows == 0 || c.cols == 0) return;
-  use_one_blas_thread();
-  cblas_dsymm(kRows, CblasLeft, cblas(stored), blas_int(c.rows), blas_int(c.cols), alpha, a.data, leading(a),
-              b.data, leading(b), beta, c.data, leading(c));
+  symm_of(stored, alpha, a, b, beta, c);
+}
+void symm(Triangle stored, float alpha, MatrixView<const float> a, MatrixView<const float> b, float beta,
+          MatrixView<float> c) {
+  symm_of(stored, alpha, a, b, beta, c);
 }
 
 void trsm(Side side, Trans trans, MatrixView<const double> lower, MatrixView<double> b) {

@@ -32,10 +32,14 @@ void syrk(Trans trans, float alpha, MatrixView<const float> a, float beta, Matri
 // The lower triangle of C = alpha (A B^T + B A^T) + beta C.
 void syr2k(double alpha, MatrixView<const double> a, MatrixView<const double> b, double beta,
            MatrixView<double> c);
+void syr2k(float alpha, MatrixView<const float> a, MatrixView<const float> b, float beta,
+           MatrixView<float> c);
 
 // C = alpha A B + beta C with A symmetric, stored in one triangle.
 void symm(Triangle stored, double alpha, MatrixView<const double> a, MatrixView<const double> b, double beta,
           MatrixView<double> c);
+void symm(Triangle stored, float alpha, MatrixView<const float> a, MatrixView<const float> b, float beta,
+          MatrixView<float> c);
 
 // B = op(L)^-1 B (Side::left) or B op(L)^-1 (Side::right). A zero on the diagonal gives infinities.
 void trsm(Side side, Trans trans, MatrixView<const double> lower, MatrixView<double> b);

@@ -10,15 +10,16 @@
 namespace headlens {
 
 // rows = rows (I - V op(T) V^T)
-void reflect_rows(MatrixView<const double> v, MatrixView<const double> t, Trans trans,
-                  MatrixView<double> rows);
+template <class T>
+void reflect_rows(MatrixView<const T> v, MatrixView<const T> t, Trans trans, MatrixView<T> rows);
 
 // columns = (I - V T V^T) columns
-void reflect_columns(MatrixView<const double> v, MatrixView<const double> t, MatrixView<double> columns);
+template <class T>
+void reflect_columns(MatrixView<const T> v, MatrixView<const T> t, MatrixView<T> columns);
 
 // The reflections of t (w x w, for the first w columns of v) followed by those of `next` (for the remaining
 // columns) as one: [[t, -t (V1^T V2) next], [0, next]].
-Matrix<double> join_reflectors(MatrixView<const double> v, MatrixView<const double> t,
-                               MatrixView<const double> next);
+template <class T>
+Matrix<T> join_reflectors(MatrixView<const T> v, MatrixView<const T> t, MatrixView<const T> next);
 
 }  // namespace headlens

@@ -48,9 +48,7 @@ class Iteration {
 
   // r = b - A x, the columns above the tolerance become active. Returns the worst relative residual.
   double restart() {
-    a_(x_, r_);
-    for (Index i = 0; i < r_.rows(); ++i)
-      for (Index j = 0; j < r_.cols(); ++j) r_(i, j) = rhs_(i, j) - r_(i, j);
+    residual();
     const Columns relative = relative_residuals();
     for (std::size_t j = 0; j < active_.size(); ++j) active_[j] = relative[j] > tolerance_;
     std::fill_n(p_.data(), p_.rows() * p_.cols(), 0.0);
@@ -95,6 +93,17 @@ class Iteration {
         p_(i, j) = active_[c] ? z_(i, j) + beta * p_(i, j) : 0.0;
       }
     rz_ = rz;
+  }
+
+  // r = b - A x. A product may be a pass over all data: none where x = 0.
+  void residual() {
+    bool zero = true;
+    for (Index i = 0; zero && i < x_.rows; ++i)
+      for (Index j = 0; zero && j < x_.cols; ++j) zero = x_(i, j) == 0;
+    if (zero) return copy_rows(rhs_, r_);
+    a_(x_, r_);
+    for (Index i = 0; i < r_.rows(); ++i)
+      for (Index j = 0; j < r_.cols(); ++j) r_(i, j) = rhs_(i, j) - r_(i, j);
   }
 
   Columns relative_residuals() const {

@@ -63,16 +63,18 @@ void solve_backward(MatrixView<const double> factor, MatrixView<double> b) {
   }
 }
 
-}  // namespace
+void potrf(const int* n, double* a, const int* stride, int* info) { dpotrf_("U", n, a, stride, info, 1); }
+void potrf(const int* n, float* a, const int* stride, int* info) { spotrf_("U", n, a, stride, info, 1); }
 
-CholeskyResult cholesky_tile(MatrixView<double> a) {
+template <class T>
+CholeskyResult cholesky_tile_of(MatrixView<T> a) {
   ensure(a.rows == a.cols, "cholesky: (", a.rows, " x ", a.cols, ") is not square");
   if (a.rows == 0) return {};
   use_one_blas_thread();
   const int n = blas_int(a.rows), stride = blas_int(a.stride);
   int info = 0;
-  dpotrf_("U", &n, a.data, &stride, &info, 1);
-  ensure(info >= 0, "dpotrf: argument ", -info);
+  potrf(&n, a.data, &stride, &info);
+  ensure(info >= 0, "potrf: argument ", -info);
   // OpenBLAS lets NaN and infinity through; either one reaches the diagonal of its row.
   const Index done = info > 0 ? info - 1 : a.rows;
   for (Index i = 0; i < done; ++i)
@@ -80,6 +82,11 @@ CholeskyResult cholesky_tile(MatrixView<double> a) {
   if (info > 0) return {CholeskyStatus::not_positive_definite, info - 1};
   return {};
 }
+
+}  // namespace
+
+CholeskyResult cholesky_tile(MatrixView<double> a) { return cholesky_tile_of(a); }
+CholeskyResult cholesky_tile(MatrixView<float> a) { return cholesky_tile_of(a); }
 
 CholeskyResult cholesky(MatrixView<double> a, int threads) {
   const Index n = a.rows;

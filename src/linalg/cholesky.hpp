@@ -26,5 +26,6 @@ void cholesky_solve(MatrixView<const double> factor, MatrixView<double> b, int t
 
 // Cholesky of one small tile on the calling thread; the building block of the tiled and banded ones.
 CholeskyResult cholesky_tile(MatrixView<double> a);
+CholeskyResult cholesky_tile(MatrixView<float> a);
 
 }  // namespace headlens

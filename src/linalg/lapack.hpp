@@ -11,13 +11,17 @@ extern "C" {
 
 // A = U^T U. info > 0: the leading minor of that order is not positive (a NaN is not noticed).
 void dpotrf_(const char* uplo, const int* n, double* a, const int* lda, int* info, std::size_t);
+void spotrf_(const char* uplo, const int* n, float* a, const int* lda, int* info, std::size_t);
 
 // A triangular inverse in place. info > 0: that diagonal item is zero.
 void dtrtri_(const char* uplo, const char* diag, const int* n, double* a, const int* lda, int* info,
              std::size_t, std::size_t);
+void strtri_(const char* uplo, const char* diag, const int* n, float* a, const int* lda, int* info,
+             std::size_t, std::size_t);
 
 // QR by recursive blocks: R and the reflectors V in a, and T with Q = I - V T V^T.
 void dgeqrt3_(const int* m, const int* n, double* a, const int* lda, double* t, const int* ldt, int* info);
+void sgeqrt3_(const int* m, const int* n, float* a, const int* lda, float* t, const int* ldt, int* info);
 
 // All eigenvalues and eigenvectors by divide and conquer. info > 0: no convergence.
 void dsyevd_(const char* jobz, const char* uplo, const int* n, double* a, const int* lda, double* w,

@@ -85,5 +85,8 @@ class Matrix {
 inline void copy_rows(MatrixView<const double> from, MatrixView<double> to) {
   for (Index i = 0; i < from.rows; ++i) std::copy_n(from.row(i), from.cols, to.row(i));
 }
+inline void copy_rows(MatrixView<const float> from, MatrixView<float> to) {
+  for (Index i = 0; i < from.rows; ++i) std::copy_n(from.row(i), from.cols, to.row(i));
+}
 
 }  // namespace headlens

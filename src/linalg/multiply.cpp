@@ -41,13 +41,39 @@ void multiply_of(Trans trans_a, Trans trans_b, T alpha, MatrixView<const T> a, M
 }
 
 // y += op(a) x, where op(a) is one tile high and the summed dimension is cut into chunks.
-void add_product(Trans trans, MatrixView<const double> a, MatrixView<const double> x, MatrixView<double> y) {
+template <class T>
+void add_product(Trans trans, MatrixView<const T> a, MatrixView<const T> x, MatrixView<T> y) {
   for (Index k = 0; k < tile_count(x.rows, kSymmetricChunk); ++k) {
     const Tile chunk = tile_at(x.rows, kSymmetricChunk, k);
     const Trans columns = trans == Trans::no ? Trans::yes : Trans::no;
-    gemm(trans, Trans::no, 1.0, rows_of(columns, a, chunk), x.block(chunk.begin, 0, chunk.size, x.cols), 1.0,
-         y);
+    gemm(trans, Trans::no, T{1}, rows_of(columns, a, chunk), x.block(chunk.begin, 0, chunk.size, x.cols),
+         T{1}, y);
   }
+}
+
+template <class T>
+void multiply_symmetric_of(Triangle stored, MatrixView<const T> a, MatrixView<const T> x, MatrixView<T> y,
+                           int threads) {
+  const Index n = a.rows;
+  ensure(a.cols == n && x.rows == n && y.rows == n && x.cols == y.cols, "multiply_symmetric: (", n, " x ",
+         a.cols, ") times (", x.rows, " x ", x.cols, ") into (", y.rows, " x ", y.cols, ")");
+  const Trans left = stored == Triangle::lower ? Trans::no : Trans::yes;
+  const Trans right = stored == Triangle::lower ? Trans::yes : Trans::no;
+  const double flops = 2.0 * double(n) * double(n) * double(x.cols);
+  parallel_for(threads_for(flops, threads), tile_count(n, kSymmetricTile), [&](Index item, int) {
+    const Tile i = tile_at(n, kSymmetricTile, item);
+    const Index end = i.begin + i.size;
+    const auto out = y.block(i.begin, 0, i.size, y.cols);
+    symm(stored, T{1}, a.block(i.begin, i.begin, i.size, i.size), x.block(i.begin, 0, i.size, x.cols), T{0},
+         out);
+    add_product<T>(
+        left, left == Trans::no ? a.block(i.begin, 0, i.size, i.begin) : a.block(0, i.begin, i.begin, i.size),
+        x.block(0, 0, i.begin, x.cols), out);
+    add_product<T>(
+        right,
+        right == Trans::no ? a.block(i.begin, end, i.size, n - end) : a.block(end, i.begin, n - end, i.size),
+        x.block(end, 0, n - end, x.cols), out);
+  });
 }
 
 }  // namespace
@@ -63,26 +89,11 @@ void multiply(Trans trans_a, Trans trans_b, float alpha, MatrixView<const float>
 
 void multiply_symmetric(Triangle stored, MatrixView<const double> a, MatrixView<const double> x,
                         MatrixView<double> y, int threads) {
-  const Index n = a.rows;
-  ensure(a.cols == n && x.rows == n && y.rows == n && x.cols == y.cols, "multiply_symmetric: (", n, " x ",
-         a.cols, ") times (", x.rows, " x ", x.cols, ") into (", y.rows, " x ", y.cols, ")");
-  const Trans left = stored == Triangle::lower ? Trans::no : Trans::yes;
-  const Trans right = stored == Triangle::lower ? Trans::yes : Trans::no;
-  const double flops = 2.0 * double(n) * double(n) * double(x.cols);
-  parallel_for(threads_for(flops, threads), tile_count(n, kSymmetricTile), [&](Index item, int) {
-    const Tile i = tile_at(n, kSymmetricTile, item);
-    const Index end = i.begin + i.size;
-    const auto out = y.block(i.begin, 0, i.size, y.cols);
-    symm(stored, 1.0, a.block(i.begin, i.begin, i.size, i.size), x.block(i.begin, 0, i.size, x.cols), 0.0,
-         out);
-    add_product(
-        left, left == Trans::no ? a.block(i.begin, 0, i.size, i.begin) : a.block(0, i.begin, i.begin, i.size),
-        x.block(0, 0, i.begin, x.cols), out);
-    add_product(
-        right,
-        right == Trans::no ? a.block(i.begin, end, i.size, n - end) : a.block(end, i.begin, n - end, i.size),
-        x.block(end, 0, n - end, x.cols), out);
-  });
+  multiply_symmetric_of(stored, a, x, y, threads);
+}
+void multiply_symmetric(Triangle stored, MatrixView<const float> a, MatrixView<const float> x,
+                        MatrixView<float> y, int threads) {
+  multiply_symmetric_of(stored, a, x, y, threads);
 }
 
 }  // namespace headlens

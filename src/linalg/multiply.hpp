@@ -14,5 +14,7 @@ void multiply(Trans trans_a, Trans trans_b, float alpha, MatrixView<const float>
 // Y = A X with A symmetric, stored in one triangle (diagonal included).  2 n^2 q flops.
 void multiply_symmetric(Triangle stored, MatrixView<const double> a, MatrixView<const double> x,
                         MatrixView<double> y, int threads);
+void multiply_symmetric(Triangle stored, MatrixView<const float> a, MatrixView<const float> x,
+                        MatrixView<float> y, int threads);
 
 }  // namespace headlens

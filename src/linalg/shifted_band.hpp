@@ -15,31 +15,32 @@
 
 namespace headlens {
 
+template <class T>
 class ShiftedBand {
  public:
-  ShiftedBand(const BandReduction& band, double shift);
+  ShiftedBand(const BandReduction<T>& band, T shift);
 
   const CholeskyResult& result() const { return result_; }  // the functions below need an ok one
   Index size() const { return size_; }
 
   // rows = rows L^-T, so that |row|^2 = z^T (B + s I)^-1 z for the row z that was there.
-  void half_solve(MatrixView<double> rows, int threads) const;
+  void half_solve(MatrixView<T> rows, int threads) const;
   // rows = rows (B + s I)^-1
-  void solve(MatrixView<double> rows, int threads) const;
+  void solve(MatrixView<T> rows, int threads) const;
   // out[i] = z_i^T (B + s I)^-1 z_i for the rows z_i, which are only read.
-  void quadratic_forms(MatrixView<const double> rows, double* out, int threads) const;
+  void quadratic_forms(MatrixView<const T> rows, T* out, int threads) const;
 
  private:
   struct Block {
-    Matrix<double> inverse_t;  // D_k^T
-    Matrix<double> carry_t;    // E_k^T
-    Matrix<double> coupling;   // L[k, k-1]
+    Matrix<T> inverse_t;  // D_k^T
+    Matrix<T> carry_t;    // E_k^T
+    Matrix<T> coupling;   // L[k, k-1]
   };
 
-  void step(Index k, MatrixView<const double> z, MatrixView<const double> before, MatrixView<double> y) const;
-  void forward(MatrixView<double> rows, MatrixView<double> scratch) const;
-  void backward(MatrixView<double> rows, MatrixView<double> scratch) const;
-  void add_norms(MatrixView<const double> rows, double* out) const;
+  void step(Index k, MatrixView<const T> z, MatrixView<const T> before, MatrixView<T> y) const;
+  void forward(MatrixView<T> rows, MatrixView<T> scratch) const;
+  void backward(MatrixView<T> rows, MatrixView<T> scratch) const;
+  void add_norms(MatrixView<const T> rows, T* out) const;
   void check(Index cols) const;
 
   Index size_ = 0;

@@ -14,7 +14,7 @@ constexpr Index b = kBandWidth;
 const Index kSizes[] = {0,         1,     2,         b - 1, b,   b + 1, 2 * b - 1, 2 * b,
                         2 * b + 1, 3 * b, 5 * b + 7, 255,   256, 257,   300,       700};
 
-Matrix<double> dense_band(const BandReduction& band) {
+Matrix<double> dense_band(const BandReduction<double>& band) {
   const Index n = band.size();
   auto out = Matrix<double>::zeros(n, n);
   for (Index k = 0; k < band.block_count(); ++k) {
@@ -31,15 +31,15 @@ Matrix<double> dense_band(const BandReduction& band) {
   return out;
 }
 
-BandReduction reduce_lower(const Matrix<double>& a, int threads) {
+BandReduction<double> reduce_lower(const Matrix<double>& a, int threads) {
   auto lower = copy_of(a);
   poison_upper(lower);
-  return BandReduction::reduce(std::move(lower), threads);
+  return BandReduction<double>::reduce(std::move(lower), threads);
 }
 
 // Householder transforms: |Q^T Q - I| and |A - Q B Q^T| / |A| are at most c n eps in the Frobenius norm; c
 // = 10.
-void expect_reduction(const Matrix<double>& a, const BandReduction& band) {
+void expect_reduction(const Matrix<double>& a, const BandReduction<double>& band) {
   const Index n = a.rows();
   const auto q = band.basis(1);
   EXPECT_LE(distance(product(transposed(q), q), identity(n)), 10 * double(n) * kEps) << n;
@@ -50,7 +50,7 @@ void expect_reduction(const Matrix<double>& a, const BandReduction& band) {
 TEST(Band, ReproducesTheMatrix) {
   for (const Index n : kSizes) {
     const auto a = random_symmetric(n, "a");
-    const BandReduction band = reduce_lower(a, 2);
+    const BandReduction<double> band = reduce_lower(a, 2);
     EXPECT_EQ(band.size(), n);
     expect_reduction(a, band);
   }
@@ -76,7 +76,7 @@ TEST(Band, ScaleDoesNotMatter) {
 
 TEST(Band, RowsGoThereAndBack) {
   for (const Index n : kSizes) {
-    const BandReduction band = reduce_lower(random_symmetric(n, "a"), 1);
+    const BandReduction<double> band = reduce_lower(random_symmetric(n, "a"), 1);
     const auto rows = random_matrix(300, n, "rows");
     auto moved = copy_of(rows);
     band.to_band_basis(moved, 2);
@@ -91,7 +91,7 @@ TEST(Band, IgnoresThreads) {
     const auto a = random_symmetric(n, "a"), rows = random_matrix(300, n, "rows");
     Matrix<double> band, basis, there, back;
     for (const int threads : kThreadCounts) {
-      const BandReduction reduction = reduce_lower(a, threads);
+      const BandReduction<double> reduction = reduce_lower(a, threads);
       auto moved = copy_of(rows), returned = copy_of(rows);
       reduction.to_band_basis(moved, threads);
       reduction.from_band_basis(returned, threads);
@@ -110,14 +110,15 @@ TEST(Band, IgnoresThreads) {
 
 TEST(Band, ReportsProgressAndCanBeStopped) {
   std::vector<double> fractions;
-  (void)BandReduction::reduce(random_symmetric(300, "a"), 1, [&](double done) { fractions.push_back(done); });
+  (void)BandReduction<double>::reduce(random_symmetric(300, "a"), 1,
+                                      [&](double done) { fractions.push_back(done); });
   ASSERT_FALSE(fractions.empty());
   EXPECT_TRUE(std::is_sorted(fractions.begin(), fractions.end()));
   EXPECT_GT(fractions.front(), 0);
   EXPECT_LE(fractions.back(), 1);
   struct Stop {};
   const auto stop = [](double) { throw Stop(); };
-  EXPECT_THROW((void)BandReduction::reduce(random_symmetric(300, "a"), 1, stop), Stop);
+  EXPECT_THROW((void)BandReduction<double>::reduce(random_symmetric(300, "a"), 1, stop), Stop);
 }
 
 }  // namespace

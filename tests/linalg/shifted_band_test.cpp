@@ -56,12 +56,12 @@ TEST(ShiftedBand, QuadraticFormsMatchTheSpectrum) {
   for (const Index n : {1, 2, 31, 32, 33, 64, 65, 97, 257, 300}) {
     const Known known = known_matrix(n, 6);
     const auto rows = random_matrix(140, n, "rows");
-    const BandReduction band = BandReduction::reduce(copy_of(known.a), 2);
+    const BandReduction<double> band = BandReduction<double>::reduce(copy_of(known.a), 2);
     auto z = copy_of(rows);
     band.to_band_basis(z, 2);
     for (const double relative : kShifts) {
       const double shift = relative * known.mean_diagonal;
-      const ShiftedBand shifted(band, shift);
+      const ShiftedBand<double> shifted(band, shift);
       ASSERT_TRUE(shifted.result().ok()) << n << " " << relative;
       std::vector<double> forms(140, -1.0);
       shifted.quadratic_forms(z, forms.data(), 2);
@@ -81,13 +81,13 @@ TEST(ShiftedBand, QuadraticFormsMatchTheSpectrum) {
 TEST(ShiftedBand, DiagonalOfTheInverse) {
   const Index n = 300;
   const Known known = known_matrix(n, 4);
-  const BandReduction band = BandReduction::reduce(copy_of(known.a), 1);
+  const BandReduction<double> band = BandReduction<double>::reduce(copy_of(known.a), 1);
   const auto q = band.basis(1);
   const auto unit = identity(n);
   for (const double relative : kShifts) {
     const double shift = relative * known.mean_diagonal;
     std::vector<double> forms(std::size_t(n), 0.0);
-    ShiftedBand(band, shift).quadratic_forms(q, forms.data(), 1);
+    ShiftedBand<double>(band, shift).quadratic_forms(q, forms.data(), 1);
     const auto inverse = exact_solve(known, shift, unit);
     for (Index i = 0; i < n; ++i) {
       const double bound = form_bound(n, known.values.front() + shift, known.values.back() + shift,
@@ -100,10 +100,10 @@ TEST(ShiftedBand, DiagonalOfTheInverse) {
 TEST(ShiftedBand, SolvesAndHalfSolves) {
   for (const Index n : {1, 31, 32, 33, 65, 300}) {
     const Known known = known_matrix(n, 3);
-    const BandReduction band = BandReduction::reduce(copy_of(known.a), 1);
+    const BandReduction<double> band = BandReduction<double>::reduce(copy_of(known.a), 1);
     const auto rows = random_matrix(5, n, "rows");
     const double shift = 1e-3;
-    const ShiftedBand shifted(band, shift);
+    const ShiftedBand<double> shifted(band, shift);
     auto z = copy_of(rows);
     band.to_band_basis(z, 1);
     auto half = copy_of(z);
@@ -124,8 +124,8 @@ TEST(ShiftedBand, SolvesAndHalfSolves) {
 
 TEST(ShiftedBand, IgnoresThreads) {
   const Known known = known_matrix(300, 3);
-  const BandReduction band = BandReduction::reduce(copy_of(known.a), 1);
-  const ShiftedBand shifted(band, 1e-4);
+  const BandReduction<double> band = BandReduction<double>::reduce(copy_of(known.a), 1);
+  const ShiftedBand<double> shifted(band, 1e-4);
   const auto rows = random_matrix(700, 300, "rows");
   Matrix<double> forms(1, 700), half = copy_of(rows), solved = copy_of(rows);
   shifted.quadratic_forms(rows, forms.data(), 1);
@@ -141,8 +141,8 @@ TEST(ShiftedBand, IgnoresThreads) {
 }
 
 TEST(ShiftedBand, EmptyMatrix) {
-  const BandReduction band = BandReduction::reduce(Matrix<double>(0, 0), 1);
-  const ShiftedBand shifted(band, 1.0);
+  const BandReduction<double> band = BandReduction<double>::reduce(Matrix<double>(0, 0), 1);
+  const ShiftedBand<double> shifted(band, 1.0);
   EXPECT_TRUE(shifted.result().ok());
   double form = -1;
   shifted.quadratic_forms(MatrixView<const double>(nullptr, 1, 0), &form, 1);
@@ -152,12 +152,12 @@ TEST(ShiftedBand, EmptyMatrix) {
 TEST(ShiftedBand, IndefiniteIsAResult) {
   auto a = identity(100);
   a(70, 70) = -3;
-  const BandReduction band = BandReduction::reduce(std::move(a), 1);
-  const ShiftedBand shifted(band, 1.0);
+  const BandReduction<double> band = BandReduction<double>::reduce(std::move(a), 1);
+  const ShiftedBand<double> shifted(band, 1.0);
   EXPECT_EQ(shifted.result().status, CholeskyStatus::not_positive_definite);
   Matrix<double> rows(1, 100);
   EXPECT_ANY_THROW(shifted.solve(rows, 1));
-  EXPECT_TRUE(ShiftedBand(band, 3.5).result().ok());
+  EXPECT_TRUE(ShiftedBand<double>(band, 3.5).result().ok());
 }
 
 }  // namespace

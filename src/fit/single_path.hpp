@@ -1,0 +1,42 @@
+// The penalty path of a large problem, in single precision.
+//
+// Choosing a penalty needs few digits; only the coefficients at the chosen one need them all. So the Gram
+// matrix K or G is summed and reduced to a band in float, twice as fast and in half the memory, and its
+// inverse then preconditions conjugate gradients on the exact products, which win some digits a step:
+//
+//   |P^-1 (K + shift) - I| <= c eps_f32 |K| / shift
+//
+// The leave-one-out errors are those of ridge_path.hpp, on kLeftOut examples drawn at random: comparing
+// penalties on the same examples needs no more, and in the primal all n of them would cost twice the Gram
+// matrix.
+#pragma once
+
+#include <optional>
+
+#include "fit/ridge_path.hpp"
+#include "linalg/band.hpp"
+
+namespace headlens {
+
+inline constexpr Index kSingleFrom = 1024;  // unknowns; smaller systems are solved in double outright
+inline constexpr Index kLeftOut = 1024;
+
+struct SinglePath {
+  double ridge = 0;
+  std::vector<RidgeTrial> trials;  // from the largest penalty down to the smallest that float can tell from 0
+  BandReduction<float> band;       // of K + c 1 1^T / n, or of G
+
+  // (K + shift)^-1 to a few digits.
+  BlockOperator inverse(double shift, int threads) const;
+};
+
+// Nothing if float cannot settle the choice: squares that leave its range, or a best penalty at the edge of
+// what it resolves.
+template <class T>
+std::optional<SinglePath> single_path(DesignMatrix<T>& design, bool dual, MatrixView<const double> y,
+                                      const FitOptions& options, const Execution& execution);
+
+// At most `most` different numbers below count, in order.
+std::vector<Index> draw_examples(Index count, Index most, std::uint64_t seed);
+
+}  // namespace headlens
