@@ -7,6 +7,7 @@
 
 #include "base/parallel.hpp"
 #include "linalg/blas.hpp"
+#include "linalg/single.hpp"
 #include "linalg/tiles.hpp"
 
 namespace headlens {
@@ -25,10 +26,38 @@ MatrixView<const double> as_double(MatrixView<const float> tile, Buffer<double>&
   return {buffer.data(), tile.rows, tile.cols};
 }
 
+// One column, float features: no conversion in memory, no BLAS.
+bool add_column(MatrixView<const double>, MatrixView<const double>, MatrixView<double>, int) { return false; }
+bool add_column(MatrixView<const float> a, MatrixView<const double> b, MatrixView<double> out, int threads) {
+  if (b.cols != 1 || b.stride != 1) return false;
+  const SingleKernels kernels = single_kernels(simd_level());
+  parallel_for(threads, tile_count(a.rows, kRows), [&](Index tile, int) {
+    for (Index i = tile * kRows; i < std::min(a.rows, (tile + 1) * kRows); ++i)
+      out(i, 0) += kernels.dot(a.cols, a.row(i), b.data);
+  });
+  return true;
+}
+bool add_transposed_column(MatrixView<const double>, MatrixView<const double>, MatrixView<double>, int) {
+  return false;
+}
+bool add_transposed_column(MatrixView<const float> a, MatrixView<const double> b, MatrixView<double> out,
+                           int threads) {
+  if (out.cols != 1 || out.stride != 1) return false;
+  const SingleKernels kernels = single_kernels(simd_level());
+  parallel_for(threads, tile_count(a.cols, kColumns), [&](Index tile, int) {
+    const Index j = tile * kColumns;
+    for (Index i = 0; i < a.rows; i += kRows)
+      kernels.add_rows(std::min(kRows, a.rows - i), std::min(kColumns, a.cols - j), a.row(i) + j, a.stride,
+                       b.row(i), b.stride, out.data + j);
+  });
+  return true;
+}
+
 }  // namespace
 
 template <class T>
 void add_product(MatrixView<const T> a, MatrixView<const double> b, MatrixView<double> out, int threads) {
+  if (add_column(a, b, out, threads)) return;
   parallel_for(threads, tile_count(a.rows, kRows), [&](Index tile, int) {
     Buffer<double> buffer;
     const Index i = tile * kRows, rows = std::min(kRows, a.rows - i);
@@ -43,6 +72,7 @@ void add_product(MatrixView<const T> a, MatrixView<const double> b, MatrixView<d
 template <class T>
 void add_transposed_product(MatrixView<const T> a, MatrixView<const double> b, MatrixView<double> out,
                             int threads) {
+  if (add_transposed_column(a, b, out, threads)) return;
   parallel_for(threads, tile_count(a.cols, kColumns), [&](Index tile, int) {
     Buffer<double> buffer;
     const Index j = tile * kColumns, cols = std::min(kColumns, a.cols - j);

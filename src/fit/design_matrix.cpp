@@ -68,23 +68,18 @@ template <class T>
 void DesignMatrix<T>::cache() {
   if (cached_.rows() > 0) return;
   Matrix<T> all(rows(), columns());
-  if (map_.blocks() == 1) {
-    map_.compute(sets_, 0, rows(), all, threads_);
-    if (centre_) {
-      ColumnMeans<T> columns_of(columns());
-      columns_of.add(all.view(), threads_);
-      set_means(columns_of);
-      subtract_means(all.view(), means_.data(), keep_.data(), threads_);
-    }
-    cached_ = std::move(all);
-    return;
+  for (Index first = 0; first < rows(); first += block_sets_) {
+    execution_.check_cancelled();
+    execution_.report("features", static_cast<double>(first), static_cast<double>(rows()));
+    const Index count = std::min(block_sets_, rows() - first);
+    map_.compute(sets_, first, first + count, all.view().block(first, 0, count, columns()), threads_);
   }
-  for_column_chunks("features", [&](Index first, MatrixView<const T> chunk) {
-    parallel_for(threads_, tile_count(rows(), kShare), [&](Index tile, int) {
-      for (Index i = tile * kShare; i < std::min(rows(), (tile + 1) * kShare); ++i)
-        std::copy_n(chunk.row(i), chunk.cols, all.data() + i * columns() + first);
-    });
-  });
+  if (centre_) {
+    ColumnMeans<T> columns_of(columns());
+    columns_of.add(all.view(), threads_);
+    set_means(columns_of);
+    subtract_means(all.view(), means_.data(), keep_.data(), threads_);
+  }
   cached_ = std::move(all);
 }
 

@@ -13,6 +13,7 @@
 namespace headlens {
 namespace {
 
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr float kEpsilon = std::numeric_limits<float>::epsilon();
 // A shift counts as resolved if rounding of the band, c eps |B|, moves its inverse by some percent at most.
 constexpr float kResolved = 32 * kEpsilon;
@@ -103,40 +104,70 @@ float row_sum_norm(const BandReduction<float>& band) {
   return *std::max_element(sums.begin(), sums.end());
 }
 
-// The mean squared leave-one-out error at one shift; formulas in ridge_path.hpp.
-class LeaveOneOut {
- public:
-  // `z`: the rows of System::left_out in the band basis.
-  LeaveOneOut(bool dual, MatrixView<const float> z, MatrixView<const double> y,
-              const std::vector<Index>& examples)
-      : dual_(dual), z_(z), y_(y), examples_(examples) {}
-
-  // solution: (q, size) in the band basis. constant: what the intercept takes off the denominator.
-  double error(const ShiftedBand<float>& factor, MatrixView<const float> solution, double constant,
-               int threads) const {
-    std::vector<float> forms(examples_.size());
-    factor.quadratic_forms(z_, forms.data(), threads);
-    Matrix<float> values(z_.rows, solution.rows);  // alpha_i or f_i
-    multiply(Trans::no, Trans::yes, 1.0F, z_, solution, 0.0F, values, threads);
-    double squares = 0;
-    for (Index k = 0; k < z_.rows; ++k) {
-      const auto form = static_cast<double>(forms[static_cast<std::size_t>(k)]);
-      const double below = dual_ ? form - constant : 1 - constant - form;
-      for (Index c = 0; c < solution.rows; ++c) {
-        const auto value = static_cast<double>(values(k, c));
-        const double above = dual_ ? value : y_(examples_[static_cast<std::size_t>(k)], c) - value;
-        squares += below > 0 ? std::pow(above / below, 2) : std::numeric_limits<double>::infinity();
-      }
-    }
-    return squares / static_cast<double>(z_.rows * solution.rows);
-  }
-
- private:
-  bool dual_;
-  MatrixView<const float> z_;
-  MatrixView<const double> y_;
-  const std::vector<Index>& examples_;
+// Everything about one penalty that its error needs, in the notation of the header.
+struct Trial {
+  double ridge = 0;
+  std::vector<double> left;  // d_i of the examples left out
 };
+
+// d_i = [A^-1]_ii - constant or 1 - constant - phi_i^T A^-1 phi_i of the rows z of System::left_out.
+std::vector<double> left_over(const ShiftedBand<float>& factor, MatrixView<const float> z, bool dual,
+                              double constant, int threads) {
+  std::vector<float> forms(static_cast<std::size_t>(z.rows));
+  factor.quadratic_forms(z, forms.data(), threads);
+  std::vector<double> out;
+  for (const float form : forms)
+    out.push_back(dual ? static_cast<double>(form) - constant : 1 - constant - static_cast<double>(form));
+  return out;
+}
+
+// The mean squared leave-one-out error of each trial. residuals: (n, trials q).
+std::vector<RidgeTrial> errors(const std::vector<Trial>& trials, MatrixView<const float> residuals,
+                               const std::vector<Index>& examples) {
+  const Index q = residuals.cols / static_cast<Index>(trials.size());
+  std::vector<RidgeTrial> out;
+  for (std::size_t k = 0; k < trials.size(); ++k) {
+    const auto square = [&](Index i) {
+      double sum = 0;
+      for (Index c = 0; c < q; ++c) sum += std::pow(residuals(i, static_cast<Index>(k) * q + c), 2);
+      return sum;
+    };
+    double all = 0, some = 0, some_left_out = 0;
+    for (Index i = 0; i < residuals.rows; ++i) all += square(i);
+    for (std::size_t e = 0; e < examples.size(); ++e) {
+      const double left = trials[k].left[e];
+      some += square(examples[e]);
+      some_left_out += left > 0 ? square(examples[e]) / (left * left) : kInfinity;
+    }
+    const double mean = all / static_cast<double>(residuals.rows * q);
+    out.push_back({trials[k].ridge, some > 0 ? mean * some_left_out / some : mean});
+  }
+  return out;
+}
+
+// alpha^T of every trial becomes a column: alpha is the residual over n ridge.
+Matrix<float> dual_residuals(const BandReduction<float>& band, Matrix<float> solutions, int threads) {
+  band.from_band_basis(solutions, threads);
+  Matrix<float> out(solutions.cols(), solutions.rows());
+  for (Index i = 0; i < out.rows(); ++i)
+    for (Index k = 0; k < out.cols(); ++k) out(i, k) = solutions(k, i);
+  return out;
+}
+
+// Y - Phi V of every trial.
+template <class T>
+Matrix<float> primal_residuals(DesignMatrix<T>& design, const BandReduction<float>& band,
+                               Matrix<float> solutions, MatrixView<const double> y) {
+  band.from_band_basis(solutions, design.threads());
+  Matrix<float> out(design.rows(), solutions.rows()), buffer;
+  design.for_row_blocks("ridge path", [&](Index first, MatrixView<const T> block) {
+    const MatrixView<float> rows = out.view().block(first, 0, block.rows, out.cols());
+    for (Index i = 0; i < rows.rows; ++i)
+      for (Index k = 0; k < rows.cols; ++k) rows(i, k) = static_cast<float>(y(first + i, k % y.cols));
+    multiply(Trans::no, Trans::yes, -1.0F, in_single(block, buffer), solutions, 1.0F, rows, design.threads());
+  });
+  return out;
+}
 
 }  // namespace
 
@@ -185,24 +216,32 @@ std::optional<SinglePath> single_path(DesignMatrix<T>& design, bool dual, Matrix
   });
   out.band.to_band_basis(system.rhs, threads);
   out.band.to_band_basis(system.left_out, threads);
-  const LeaveOneOut leave_one_out(dual, system.left_out, y, examples);
   const auto smallest = static_cast<double>(kResolved * row_sum_norm(out.band));
   const std::vector<double> ridges = ridge_grid(mean_diagonal, n, options.features.precision);
+  const Index q = y.cols;
+  Matrix<float> solutions(static_cast<Index>(ridges.size()) * q, system.rhs.cols());
+  std::vector<Trial> trials;
   for (const double ridge : ridges) {
     execution.check_cancelled();
-    execution.report("ridge path", static_cast<double>(out.trials.size()),
-                     static_cast<double>(ridges.size()));
+    execution.report("ridge path", static_cast<double>(trials.size()), static_cast<double>(ridges.size()));
     const double shift = ridge * static_cast<double>(n);
     const ShiftedBand<float> factor(out.band, static_cast<float>(shift));
     if (shift < smallest || !factor.result().ok()) break;
-    Matrix<float> solution(system.rhs.rows(), system.rhs.cols());
+    const MatrixView<float> solution =
+        solutions.view().block(static_cast<Index>(trials.size()) * q, 0, q, solutions.cols());
     copy_rows(system.rhs, solution);
     factor.solve(solution, threads);
     const double constant =
         !options.intercept ? 0.0 : 1.0 / (static_cast<double>(n) * (dual ? mean_diagonal + shift : 1.0));
-    out.trials.push_back({ridge, leave_one_out.error(factor, solution, constant, threads)});
+    trials.push_back({ridge, left_over(factor, system.left_out, dual, constant, threads)});
   }
-  if (out.trials.size() < 2) return {};
+  if (trials.size() < 2) return {};
+  Matrix<float> found(static_cast<Index>(trials.size()) * q, solutions.cols());
+  copy_rows(solutions.view().block(0, 0, found.rows(), found.cols()), found);
+  out.trials = errors(trials,
+                      dual ? dual_residuals(out.band, std::move(found), threads)
+                           : primal_residuals(design, out.band, std::move(found), y),
+                      examples);
   const auto best = static_cast<std::size_t>(best_trial(out.trials));
   const bool at_the_edge = best + 1 == out.trials.size() && out.trials.size() < ridges.size();
   if (at_the_edge || !std::isfinite(out.trials[best].error)) return {};

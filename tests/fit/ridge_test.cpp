@@ -218,6 +218,50 @@ TEST(Ridge, AutomaticRidgeDoesNotDependOnThreads) {
   }
 }
 
+TEST(Ridge, LargeAutomaticRidgeDoesNotDependOnThreadsOrBlocks) {
+  const LabelledSets data = labelled(equal_sets<double>(2200, 2, 3, 3), 4);
+  for (const Index heads : {300, 700}) {  // p = 1200 < n, p = 2800 > n
+    FitOptions options = options_for(heads, std::nullopt);
+    options.block_sets = 1024;
+    const Fit one = fit(data, options, {.threads = 1});
+    EXPECT_THAT(one.report.method, testing::HasSubstr("single precision"));
+    options.block_sets = 4096;
+    const Fit three = fit(data, options, {.threads = 3});
+    EXPECT_EQ(one.report.ridge, three.report.ridge);
+    EXPECT_EQ(one.model.values.to_doubles(), three.model.values.to_doubles());
+  }
+}
+
+// Chosen in float, solved as well as the double solver solves.
+TEST(Ridge, LargeAutomaticFitIsRefined) {
+  const LabelledSets data = labelled(equal_sets<double>(1100, 2, 3, 3), 4, 2);
+  for (const Index heads : {260, 400})
+    for (const Precision precision : {Precision::f64, Precision::f32}) {
+      FitOptions options = options_for(heads, std::nullopt);
+      options.features.precision = precision;
+      const Fit chosen = fit(data, options, {});
+      EXPECT_THAT(chosen.report.method, testing::HasSubstr("single precision"));
+      EXPECT_EQ(chosen.report.status, FitStatus::solved);
+      EXPECT_LT(chosen.report.residual, precision == Precision::f64 ? 1e-11 : 1e-6);
+      options.ridge = chosen.report.ridge;
+      const Fit given = fit(data, options, {});
+      EXPECT_LT(worst_difference(predict(chosen.model, data.sets, {}), predict(given.model, data.sets, {})),
+                precision == Precision::f64 ? 1e-9 : 1e-4);
+    }
+}
+
+// Without noise the smallest penalty is the best, and float cannot tell it from nothing: then double chooses.
+TEST(Ridge, ChoosesInDoubleWhatFloatCannotResolve) {
+  LabelledSets data = labelled(equal_sets<double>(1100, 2, 1, 3), 4);
+  FitOptions options = options_for(600, 10.0);  // the teacher: smooth, and without noise
+  const std::vector<double> teacher = predict(fit(data, options, {}).model, data.sets, {}).to_doubles();
+  data.targets.values = teacher;
+  options.ridge.reset();
+  const Fit result = fit(data, options, {});
+  EXPECT_EQ(result.report.method, "dual band reduction");
+  EXPECT_LT(result.report.ridge, result.report.trials.front().ridge * 1e-9);
+}
+
 TEST(Ridge, SmallestShapesWork) {
   for (const Index n : {1, 2, 3})
     for (const auto ridge :

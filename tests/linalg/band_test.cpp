@@ -14,7 +14,8 @@ constexpr Index b = kBandWidth;
 const Index kSizes[] = {0,         1,     2,         b - 1, b,   b + 1, 2 * b - 1, 2 * b,
                         2 * b + 1, 3 * b, 5 * b + 7, 255,   256, 257,   300,       700};
 
-Matrix<double> dense_band(const BandReduction<double>& band) {
+template <class T>
+Matrix<double> dense_band(const BandReduction<T>& band) {
   const Index n = band.size();
   auto out = Matrix<double>::zeros(n, n);
   for (Index k = 0; k < band.block_count(); ++k) {
@@ -53,6 +54,24 @@ TEST(Band, ReproducesTheMatrix) {
     const BandReduction<double> band = reduce_lower(a, 2);
     EXPECT_EQ(band.size(), n);
     expect_reduction(a, band);
+  }
+}
+
+// The same bound with the rounding of float.
+TEST(Band, ReproducesTheMatrixInFloat) {
+  for (const Index n : kSizes) {
+    const auto a = random_symmetric(n, "a");
+    Matrix<float> single(n, n);
+    for (Index i = 0; i < n * n; ++i) single.data()[i] = static_cast<float>(a.data()[i]);
+    const auto rounded = to_double(single);
+    const auto band = BandReduction<float>::reduce(std::move(single), 2);
+    auto rows = Matrix<float>::zeros(n, n);  // A Q, which is Q B
+    for (Index i = 0; i < n * n; ++i) rows.data()[i] = static_cast<float>(rounded.data()[i]);
+    band.to_band_basis(rows, 2);
+    const auto q = to_double(band.basis(1));
+    EXPECT_LE(distance(product(transposed(q), q), identity(n)), 10 * double(n) * kEpsFloat) << n;
+    const auto want = product(q, dense_band(band));
+    EXPECT_LE(distance(to_double(rows), want), 10 * double(n) * kEpsFloat * norm(a)) << n;
   }
 }
 
