@@ -1,13 +1,16 @@
-"""Third part of make bench: the whole ridge fit with its penalty path against NumPy with SciPy, PyTorch and scikit-learn.
+"""Part of make bench: the whole ridge fit with its penalty path against NumPy with SciPy, PyTorch and scikit-learn.
 
 Same heads, sets, penalties, precision, threads and BLAS core, alternating in one run. Seconds are of the processor, which
 other work on the machine hardly changes, for headlens of the whole commands `fit` and `evaluate` with their files, for
-the rivals without loading. Writes bench/results/fit.json. `bench/fit.py --quick` takes a tenth of the sets.
+the rivals without loading. A rival that has used LIMIT times as much as headlens is stopped: its ratio is a lower bound.
+Writes bench/results/fit.json. `bench/fit.py --quick` takes a tenth of the sets, `bench/fit.py 0 1` those cases only
+(and keeps what is known of the others).
 """
 
 import json
 import os
 import pathlib
+import resource
 import statistics
 import subprocess
 import sys
@@ -16,13 +19,18 @@ import tempfile
 import numpy as np
 from run import ROOT, VENV_PYTHON, environment, info
 
-ROUNDS = 2
-CASES = [  # n, d, N, M, precision
-    (4000, 16, 16, 1000, "f64"),
-    (4000, 16, 16, 1000, "f32"),
-    (20000, 16, 16, 200, "f64"),
-    (20000, 16, 16, 200, "f32"),
+CASES = [  # n, d, N, M, precision, rounds
+    (4000, 16, 16, 1000, "f64", 3),
+    (4000, 16, 16, 1000, "f32", 3),
+    (20000, 16, 16, 200, "f64", 3),
+    (20000, 16, 16, 200, "f32", 3),
+    (20000, 16, 16, 1000, "f32", 1),
+    (200000, 16, 16, 500, "f32", 1),
 ]
+RIVALS = ("numpy", "torch", "sklearn", "held-out")
+SAME_RULE = ("numpy", "torch", "sklearn")  # leave-one-out, as headlens
+LIMIT = 3
+MEMORY = 18 << 30  # bytes of address space for a rival
 
 
 def command(core, *words):
@@ -74,43 +82,57 @@ def write_case(folder, precision, penalties):
     )  # fmt: skip
 
 
-def rival(core, folder, library):
+def rival(core, folder, library, limit):
+    def bounded():
+        resource.setrlimit(resource.RLIMIT_CPU, (limit, limit))
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+
     python = "/usr/bin/python3" if library == "torch" else str(VENV_PYTHON)
     script = str(ROOT / "bench/rivals/fit.py")
     done = subprocess.run([python, script, library, str(folder / "case.npz"), "1"], capture_output=True, text=True,
-                          env=environment(core, 1))  # fmt: skip
+                          env=environment(core, 1), preexec_fn=bounded)  # fmt: skip
+    if done.returncode < 0:
+        return {"stopped": f"after {limit} s", "processor_seconds": limit}
     if done.returncode:
-        print(f"  {library}: left out ({done.stderr.strip().splitlines()[-1]})")
-        return None
+        return {"stopped": (done.stderr.strip().splitlines() or ["no message"])[-1][:200]}
     return json.loads(done.stdout)
 
 
-def run_case(core, n, d, keys, heads, precision):
+def run_case(core, n, d, keys, heads, precision, rounds):
     results = {}
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         generate(core, folder, n, d, keys, precision)
-        for _ in range(ROUNDS):
+        for _ in range(rounds):
             found = ours(core, folder, heads, precision)
             write_case(folder, precision, found.pop("penalties"))
             results.setdefault("headlens", []).append(found)
-            for library in ("numpy", "torch", "sklearn"):
-                found = rival(core, folder, library)
-                if found:
-                    results.setdefault(library, []).append(found)
+            limit = int(LIMIT * found["processor_seconds"]) + 20
+            for library in RIVALS:
+                if not any("stopped" in run for run in results.get(library, [])):
+                    results.setdefault(library, []).append(rival(core, folder, library, limit))
     return results
 
 
 def report(case, results):
-    n, d, keys, heads, precision = case
-    best = min(run["processor_seconds"] for run in results["headlens"])
+    n, d, keys, heads, precision, _ = case
+    mine = [run["processor_seconds"] for run in results["headlens"]]
     print(f"\nwhole fit, n = {n}, d = {d}, N = {keys}, M = {heads}, {precision}, one thread")
     for name, runs in results.items():
+        last = runs[-1]
+        if "stopped" in last:
+            ratio = last.get("processor_seconds", 0) / min(mine)
+            print(
+                f"  {name:10s} stopped {last['stopped']}"
+                + (f": over {ratio:.1f} x headlens" if ratio else "")
+            )
+            continue
         seconds = [run["processor_seconds"] for run in runs]
+        ratios = sorted(a / b for a in seconds for b in mine)
         print(
             f"  {name:10s} {min(seconds):8.1f} s best {statistics.median(seconds):8.1f} s median"
-            f" {min(seconds) / best:6.2f} x headlens   nmse {runs[0]['nmse']:.4g}  ridge {runs[0]['ridge']:.3g}"
-            f"  peak {runs[0]['peak_mib']:.0f} MiB"
+            f" {statistics.median(ratios):6.2f} x headlens [{ratios[0]:.2f}, {ratios[-1]:.2f}]"
+            f"   nmse {last['nmse']:.4g}  ridge {last['ridge']:.3g}  peak {last['peak_mib']:.0f} MiB"
         )
 
 
@@ -118,14 +140,19 @@ def main():
     machine = info()
     if not machine["blas_core_fits"]:
         sys.exit("bench: the BLAS core is wrong for this processor: any figure would be dishonest")
-    out = {"machine": machine, "cases": []}
-    for n, *rest in CASES:
+    path = ROOT / "bench/results/fit.json"
+    chosen = [int(word) for word in sys.argv[1:] if word.isdigit()]
+    known = json.loads(path.read_text())["cases"] if chosen and path.exists() else []
+    for index, (n, *rest) in enumerate(CASES):
+        if chosen and index not in chosen:
+            continue
         case = (n // 10 if "--quick" in sys.argv else n, *rest)
         results = run_case(machine["blas_core"], *case)
         report(case, results)
-        out["cases"].append({"case": case, "results": results})
-    (ROOT / "bench/results").mkdir(exist_ok=True)
-    (ROOT / "bench/results/fit.json").write_text(json.dumps(out, indent=1))
+        known = [entry for entry in known if entry["case"] != list(case)]
+        known.append({"case": list(case), "results": results})
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(json.dumps({"machine": machine, "same_rule": SAME_RULE, "cases": known}, indent=1))
     print("\nwritten to bench/results/fit.json")
 
 
