@@ -59,7 +59,7 @@ class RandomFeatureAttentionRegressor(_SetRegressor):
     bias_scale, weight_scale : of the random heads; None: the defaults of the model
     precision : "f32", "f64", or "auto": float32 in, float32 out
     loss : "squared" or "huber"
-    ridge : penalty: a number, 0 (minimum norm), or "auto": exact leave-one-out (squared) or 5 folds (huber)
+    ridge : penalty: a number, 0 (minimum norm), or "auto": leave-one-out (squared) or 5 folds (huber)
     norm_ball : (K1, K2): sum |v_m| <= K1 and sum |v_m|^2 <= K2; None: no ball
     huber_delta : residual at which the Huber loss turns linear
     intercept : fit a constant term
@@ -150,7 +150,7 @@ class AttentionKernelRidge(_SetRegressor):
     positions : "none", or "sinusoidal" encodings added to the keys
     bias_scale, weight_scale : of the random heads; None: the defaults of the model
     precision : "f32", "f64", or "auto": float32 in, float32 out
-    ridge : penalty: a number, 0 (minimum norm), or "auto": exact leave-one-out
+    ridge : penalty: a number, 0 (minimum norm), or "auto": leave-one-out
     intercept : fit a constant term
     solver : "auto", "primal", "dual" or "iterative"
     centres : fit on this many random sets (Nystrom); None: all, if the kernel matrix fits
