@@ -13,6 +13,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "headlens/execution.hpp"
 #include "headlens/sets.hpp"

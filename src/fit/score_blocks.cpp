@@ -90,9 +90,13 @@ void score_blocks(const Model& model, SetReader& reader, const Execution& execut
                               reader.largest_block_bytes(step), execution);
   sink.start(tile_count(reader.rows(), step));
   std::mutex mutex;  // one thread reads while the others compute
+  bool readable = true;
   for_blocks(team, tile_count(reader.rows(), step), execution, [&](Index, const Execution& inner) {
     std::unique_lock lock(mutex);
+    if (!readable) return;  // its error is on the way
+    readable = false;
     const SetBlock block = reader.next(step);
+    readable = true;
     lock.unlock();
     const Sets& sets = block.data.sets;
     Matrix<double> scores(sets.count(), model.outputs);
