@@ -50,9 +50,9 @@ class FeatureMap {
 template <class T>
 class HeadMap : public FeatureMap<T> {
  public:
-  // out (end - begin, q) = Phi[begin, end) V on the calling thread; values (q, columns()) is V^T. Products
-  // are summed in double. Throws Error if a feature overflows. Rows do not depend on the range if `begin` is
-  // a multiple of tile_sets().
+  // out (end - begin, q) = Phi[begin, end) V on the calling thread; values (q, columns()) is V^T, in
+  // memory aligned as that of a Matrix. Products are summed in double. Throws Error if a feature overflows.
+  // Rows do not depend on the range if `begin` is a multiple of tile_sets().
   virtual void multiply(const Sets& sets, Index begin, Index end, MatrixView<const double> values,
                         MatrixView<double> out) const = 0;
   virtual Index tile_sets() const = 0;

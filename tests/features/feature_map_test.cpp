@@ -172,7 +172,8 @@ void expect_multiplies(ModelKind kind, const Sets& sets, SimdLevel level) {
   const Matrix<T> phi = compute(*map, sets);
   const Index n = sets.count(), q = 3;
   const Array v = normal_array<double>({q, map->columns()}, 5);
-  const MatrixView<const double> values(v.data<double>(), q, map->columns());
+  Matrix<double> values(q, map->columns());
+  std::copy_n(v.data<double>(), v.size(), values.data());
   Matrix<double> whole(n, q), part(n - map->tile_sets(), q);
   map->multiply(sets, 0, n, values, whole);
   map->multiply(sets, map->tile_sets(), n, values, part);
