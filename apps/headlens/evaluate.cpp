@@ -17,8 +17,7 @@ struct Arguments {
 int run(const Arguments& a) {
   const Execution execution = a.common.execution();
   const Model model = load_model(a.model, execution);
-  const LabelledSets data =
-      load_labelled_sets(a.data, model.sequence ? DataLayout::sequence : DataLayout::sets, execution);
+  SetReader data(a.data, model.sequence ? DataLayout::sequence : DataLayout::sets, Labels::needed, execution);
   const Evaluation result = evaluate(model, data, execution);
   if (result.accuracy) {
     print(a.common, {{"n", result.count}, {"accuracy", *result.accuracy}},

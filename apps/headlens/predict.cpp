@@ -20,7 +20,8 @@ struct Arguments {
 int run(const Arguments& a) {
   const Execution execution = a.common.execution();
   const Model model = load_model(a.model, execution);
-  const Sets sets = load_sets(a.data, model.sequence ? DataLayout::sequence : DataLayout::sets, execution);
+  SetReader sets(a.data, model.sequence ? DataLayout::sequence : DataLayout::sets, Labels::ignored,
+                 execution);
   const Array result = a.scores ? predict_scores(model, sets, execution) : predict(model, sets, execution);
   const std::filesystem::path file = npy_path(a.output);
   write_npy(file, result);

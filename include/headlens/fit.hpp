@@ -17,6 +17,7 @@
 
 #include "headlens/execution.hpp"
 #include "headlens/model.hpp"
+#include "headlens/set_reader.hpp"
 #include "headlens/sets.hpp"
 
 namespace headlens {
@@ -72,10 +73,15 @@ struct Fit {
 
 [[nodiscard]] Fit fit(const LabelledSets& data, const FitOptions& options, const Execution& execution);
 
+// Prediction and evaluation of sets in memory, or of a file that is read a block at a time, whose size then
+// does not matter; a reader is read to its end. What is predicted of a set does not depend on the others.
+
 // (n, q) scores: predictions, or one score a class.
 [[nodiscard]] Array predict_scores(const Model& model, const Sets& sets, const Execution& execution);
+[[nodiscard]] Array predict_scores(const Model& model, SetReader& reader, const Execution& execution);
 // As y was: (n), (n, q) or (n, L[, q]); class labels for classifiers.
 [[nodiscard]] Array predict(const Model& model, const Sets& sets, const Execution& execution);
+[[nodiscard]] Array predict(const Model& model, SetReader& reader, const Execution& execution);
 
 // What the trained values read: (n, M D) in the order of the model's values, (n, M) for mlp; for infinitely
 // many heads the kernel with the sets that the model keeps, (n, m). In the precision of the model.
@@ -88,5 +94,6 @@ struct Evaluation {
   std::optional<double> accuracy;  // classifiers only
 };
 [[nodiscard]] Evaluation evaluate(const Model& model, const LabelledSets& data, const Execution& execution);
+[[nodiscard]] Evaluation evaluate(const Model& model, SetReader& reader, const Execution& execution);
 
 }  // namespace headlens

@@ -77,12 +77,14 @@ struct LabelledSets {
 
 enum class DataLayout { sets, sequence };
 
-// From .npz. The memory that loading takes is predicted from the headers and refused first.
+// From .npz. The memory that loading takes is predicted from the headers and refused first. set_reader.hpp
+// reads the same files a block at a time.
 Sets load_sets(const std::filesystem::path& path, DataLayout layout, const Execution& execution);
 LabelledSets load_labelled_sets(const std::filesystem::path& path, DataLayout layout,
                                 const Execution& execution);
 void save_sets(const std::filesystem::path& path, const LabelledSets& data);
 
-Targets make_targets(const Array& y, const Sets& sets);
+// `first`: number of the first value of y, for errors, where `sets` is a block of more.
+Targets make_targets(const Array& y, const Sets& sets, Index first = 0);
 
 }  // namespace headlens

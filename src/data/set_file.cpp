@@ -1,42 +1,19 @@
 #include "data/set_file.hpp"
 
-#include <cmath>
-
 #include "base/memory.hpp"
+#include "data/set_checks.hpp"
 #include "headlens/arrays.hpp"
-#include "headlens/error.hpp"
 
 namespace headlens {
 namespace {
 
 Array take(NamedArrays& arrays, const std::string& key, const std::string& file) {
-  const auto found = arrays.find(key);
-  if (found == arrays.end()) {
-    std::string present;
-    for (const auto& [name, array] : arrays) present += (present.empty() ? "" : ", ") + name;
-    throw Error(ErrorCode::misuse, join(file, ": array '", key,
-                                        "' is missing (found: ", present.empty() ? "nothing" : present, ")"));
-  }
-  return std::move(found->second);
-}
-
-std::vector<std::int64_t> offsets_from(const Array& array, const std::string& file) {
-  const bool floating = array.is_float() || array.dtype() == DType::boolean;
-  require(!floating && array.rank() == 1, file, ": offsets is ", array.describe(),
-          ", expected integers (n + 1,)");
-  std::vector<std::int64_t> offsets(static_cast<std::size_t>(array.size()));
-  for (Index i = 0; i < array.size(); ++i) {
-    const double value = array.at(i);
-    require(value >= 0 && value < 0x1p53, file, ": offsets[", i, "] is ", value, ", expected a row of keys");
-    offsets[static_cast<std::size_t>(i)] = static_cast<std::int64_t>(value);
-  }
-  return offsets;
+  return std::move(require_array(arrays, key, file));
 }
 
 Sets sets_from(NamedArrays& arrays, DataLayout layout, const std::string& file) {
   if (layout == DataLayout::sequence) return Sets::from_sequence(take(arrays, "tokens", file), file);
-  require(!arrays.contains("tokens") || arrays.contains("query"), file,
-          ": holds 'tokens' but no 'query': is it a sequence (--sequence)?");
+  check_is_no_sequence(arrays, file);
   Array query = take(arrays, "query", file);
   Array keys = take(arrays, "keys", file);
   if (!arrays.contains("offsets")) return Sets::from_arrays(std::move(query), std::move(keys), file);
@@ -103,26 +80,16 @@ void save_sets(const std::filesystem::path& path, const LabelledSets& data) {
   write_npz(path, arrays);
 }
 
-Targets make_targets(const Array& y, const Sets& sets) {
+Targets make_targets(const Array& y, const Sets& sets, Index first) {
   const std::string& file = sets.name();
-  std::vector<Index> leading{sets.count()};
-  if (sets.is_sequence()) leading = {sets.count() / sets.sequence_length(), sets.sequence_length()};
-  const auto lead = leading.size();
-  const bool fits = y.shape().size() >= lead && y.shape().size() <= lead + 1 &&
-                    std::equal(leading.begin(), leading.end(), y.shape().begin());
-  require(fits, file, ": y has shape ", format_shape(y.shape()), ", expected ", format_shape(leading),
-          " or the same with a last axis of q outputs, for ", sets.count(), " sets");
+  check_targets(y.shape(), sets.count(), sets.sequence_length(), file);
+  const std::size_t lead = sets.is_sequence() ? 2 : 1;
   Targets targets;
   targets.shape = y.shape();
   targets.outputs = y.shape().size() == lead ? 1 : y.shape().back();
-  require(targets.outputs > 0, file, ": y has shape ", format_shape(y.shape()),
-          ", but at least one output is needed");
   targets.integer = !y.is_float();
   targets.values = y.to_doubles();
-  constexpr double kLargest = 1e150;  // sums of squares stay finite
-  for (std::size_t i = 0; i < targets.values.size(); ++i)
-    require(std::abs(targets.values[i]) <= kLargest, file, ": y[", i, "] is ", targets.values[i],
-            ", expected finite values of at most ", kLargest);
+  check_target_range(targets.values, first, file);
   return targets;
 }
 

@@ -1,65 +1,17 @@
 #include "headlens/sets.hpp"
 
 #include <algorithm>
-#include <cmath>
 
-#include "headlens/error.hpp"
+#include "data/set_checks.hpp"
 
 namespace headlens {
 namespace {
 
-Array as_floating(Array array, const std::string& name, const char* what) {
-  require(array.dtype() != DType::boolean, name, ": ", what, " is ", array.describe(), ", expected numbers");
+Array as_floating(Array array) {
   if (array.is_float()) return array;
   Array out(DType::f64, array.shape());
   for (Index i = 0; i < array.size(); ++i) out.data<double>()[i] = array.at(i);
   return out;
-}
-
-// Index of the first value that is not finite, or -1.
-template <class T>
-Index first_non_finite(const T* values, Index size) {
-  for (Index i = 0; i < size; ++i)
-    if (!std::isfinite(values[i])) return i;
-  return -1;
-}
-
-std::string position_in(const Array& array, Index flat) {
-  std::vector<Index> at(static_cast<std::size_t>(array.rank()));
-  for (Index axis = array.rank() - 1; axis >= 0; --axis) {
-    at[static_cast<std::size_t>(axis)] = flat % array.dim(axis);
-    flat /= array.dim(axis);
-  }
-  std::string text = "[";
-  for (std::size_t i = 0; i < at.size(); ++i) text += (i ? ", " : "") + std::to_string(at[i]);
-  return text + "]";
-}
-
-void require_finite(const Array& array, const std::string& name, const char* what) {
-  const Index at = array.dtype() == DType::f32 ? first_non_finite(array.data<float>(), array.size())
-                                               : first_non_finite(array.data<double>(), array.size());
-  if (at >= 0)
-    throw Error(ErrorCode::misuse, join(name, ": ", what, position_in(array, at), " is ", array.at(at),
-                                        ", expected finite values, no NaN or inf"));
-}
-
-void check_query(const Array& query, const std::string& name) {
-  require(query.rank() == 2, name, ": query has shape ", format_shape(query.shape()), ", expected (n, d)");
-  require(query.dim(0) > 0, name, ": there are no sets (query has shape ", format_shape(query.shape()), ")");
-  require(query.dim(1) > 0, name, ": tokens have no coordinates (query has shape ",
-          format_shape(query.shape()), ")");
-}
-
-void check_offsets(const std::vector<std::int64_t>& offsets, Index count, Index total,
-                   const std::string& name) {
-  require(static_cast<Index>(offsets.size()) == count + 1, name, ": offsets has ", offsets.size(),
-          " entries, expected ", count + 1, " for ", count, " queries");
-  require(offsets.front() == 0, name, ": offsets[0] is ", offsets.front(), ", expected 0");
-  for (std::size_t i = 0; i + 1 < offsets.size(); ++i)
-    require(offsets[i] < offsets[i + 1], name, ": offsets[", i, "] is ", offsets[i], " and offsets[", i + 1,
-            "] is ", offsets[i + 1], ", but every set needs at least one key");
-  require(offsets.back() == total, name, ": offsets end at ", offsets.back(), ", but keys has ", total,
-          " rows");
 }
 
 template <class From, class To>
@@ -77,17 +29,10 @@ void copy_rows(const From* from, Index rows, Index dim, To* to, Index stride) {
 Sets Sets::from_arrays(Array query, Array keys, std::string name) {
   Sets sets;
   sets.name_ = std::move(name);
-  sets.query_ = as_floating(std::move(query), sets.name_, "query");
-  sets.keys_ = as_floating(std::move(keys), sets.name_, "keys");
-  check_query(sets.query_, sets.name_);
+  check_rectangular(form_of(query), form_of(keys), sets.name_);
+  sets.query_ = as_floating(std::move(query));
+  sets.keys_ = as_floating(std::move(keys));
   const auto& shape = sets.keys_.shape();
-  require(shape.size() == 3, sets.name_, ": keys has shape ", format_shape(shape),
-          ", expected (n, N, d), or (total, d) with offsets");
-  require(shape[0] == sets.query_.dim(0) && shape[2] == sets.query_.dim(1), sets.name_, ": query has shape ",
-          format_shape(sets.query_.shape()), " but keys has shape ", format_shape(shape), ", expected (",
-          sets.query_.dim(0), ", N, ", sets.query_.dim(1), ")");
-  require(shape[1] > 0, sets.name_, ": keys has shape ", format_shape(shape),
-          ", but every set needs at least one key");
   sets.count_ = shape[0];
   sets.dim_ = shape[2];
   sets.keys_per_set_ = sets.max_keys_ = shape[1];
@@ -99,13 +44,9 @@ Sets Sets::from_arrays(Array query, Array keys, std::string name) {
 Sets Sets::from_tokens(Array tokens, std::string name) {
   Sets sets;
   sets.name_ = std::move(name);
-  sets.query_ = as_floating(std::move(tokens), sets.name_, "tokens");
+  check_tokens(form_of(tokens), sets.name_);
+  sets.query_ = as_floating(std::move(tokens));
   const auto& shape = sets.query_.shape();
-  require(shape.size() == 3, sets.name_, ": tokens has shape ", format_shape(shape),
-          ", expected (n, 1 + N, d), the query first");
-  require(shape[0] > 0 && shape[2] > 0, sets.name_, ": tokens is empty, shape ", format_shape(shape));
-  require(shape[1] > 1, sets.name_, ": tokens has shape ", format_shape(shape),
-          ", but a set needs at least two tokens (one query, one key)");
   sets.query_first_ = true;
   sets.count_ = shape[0];
   sets.dim_ = shape[2];
@@ -118,14 +59,9 @@ Sets Sets::from_tokens(Array tokens, std::string name) {
 Sets Sets::from_ragged(Array query, Array keys, std::vector<std::int64_t> offsets, std::string name) {
   Sets sets;
   sets.name_ = std::move(name);
-  sets.query_ = as_floating(std::move(query), sets.name_, "query");
-  sets.keys_ = as_floating(std::move(keys), sets.name_, "keys");
-  check_query(sets.query_, sets.name_);
-  require(sets.keys_.rank() == 2, sets.name_, ": keys has shape ", format_shape(sets.keys_.shape()),
-          ", expected (total, d) beside offsets");
-  require(sets.keys_.dim(1) == sets.query_.dim(1), sets.name_, ": queries have ", sets.query_.dim(1),
-          " coordinates but keys have ", sets.keys_.dim(1));
-  check_offsets(offsets, sets.query_.dim(0), sets.keys_.dim(0), sets.name_);
+  check_ragged(form_of(query), form_of(keys), offsets, sets.name_);
+  sets.query_ = as_floating(std::move(query));
+  sets.keys_ = as_floating(std::move(keys));
   sets.offsets_ = std::move(offsets);
   sets.count_ = sets.query_.dim(0);
   sets.dim_ = sets.query_.dim(1);
@@ -141,12 +77,9 @@ Sets Sets::from_ragged(Array query, Array keys, std::vector<std::int64_t> offset
 Sets Sets::from_sequence(Array tokens, std::string name) {
   Sets sets;
   sets.name_ = std::move(name);
-  sets.query_ = as_floating(std::move(tokens), sets.name_, "tokens");
+  check_sequence(form_of(tokens), sets.name_);
+  sets.query_ = as_floating(std::move(tokens));
   const auto& shape = sets.query_.shape();
-  require(shape.size() == 3, sets.name_, ": tokens has shape ", format_shape(shape), ", expected (n, L, d)");
-  require(shape[0] > 0 && shape[2] > 0, sets.name_, ": tokens is empty, shape ", format_shape(shape));
-  require(shape[1] > 1, sets.name_, ": tokens has shape ", format_shape(shape),
-          ", but a sequence needs at least two tokens (one query, one key)");
   sets.sequence_length_ = shape[1];
   sets.count_ = shape[0] * shape[1];
   sets.dim_ = shape[2];
@@ -158,8 +91,8 @@ Sets Sets::from_sequence(Array tokens, std::string name) {
 
 void Sets::check_finite() const {
   const bool shared = is_sequence() || query_first_;
-  require_finite(query_, name_, shared ? "tokens" : "query");
-  if (!shared) require_finite(keys_, name_, "keys");
+  headlens::check_finite(query_, name_, shared ? "tokens" : "query");
+  if (!shared) headlens::check_finite(keys_, name_, "keys");
 }
 
 Index Sets::keys_of(Index set) const {

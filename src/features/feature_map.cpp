@@ -5,6 +5,7 @@
 
 #include "base/parallel.hpp"
 #include "features/heads.hpp"
+#include "features/lane_sums.hpp"
 #include "features/mlp.hpp"
 #include "features/rfa.hpp"
 #include "features/set_tile.hpp"
@@ -23,10 +24,11 @@ constexpr Index kTileSets =
 }
 
 template <class T>
-class AttentionMap final : public FeatureMap<T> {
+class AttentionMap final : public HeadMap<T> {
  public:
   AttentionMap(const FeatureOptions& options, Index dim, const Array& heads, SimdLevel level)
-      : score_(options.score),
+      : level_(level),
+        score_(options.score),
         positions_(options.positions),
         dim_(dim),
         heads_(heads.dim(0)),
@@ -57,22 +59,60 @@ class AttentionMap final : public FeatureMap<T> {
     const std::vector<double> table = position_table(positions_, sets.max_keys() + 1, dim_);
     const Index tiles = (end - begin + kTileSets - 1) / kTileSets;
     std::atomic<bool> finite{true};
-    parallel_for(threads, tiles, [&](Index tile, int) {
-      const Index first = begin + tile * kTileSets, last = std::min(end, first + kTileSets);
-      SetTile<T> packed;
-      packed.pack(sets, first, last, table);
-      Buffer<T> scratch(rfa_scratch_items(dim_, sets.max_keys()));
+    parallel_for(threads, tiles, [&](Index item, int) {
+      const Index first = begin + item * kTileSets, last = std::min(end, first + kTileSets);
+      Tile tile(*this, sets, first, last, table);
       for (Index b = block_begin; b < block_end; ++b) {
-        const HeadBlock<T> head{packed_.data() + b * (dim_ + 1) * (dim_ + 1) * kLanes,
-                                std::min(kLanes, heads_ - b * kLanes)};
         T* to = out.row(first - begin) + (b - block_begin) * block_columns();
-        if (!function_(packed.view(), head, score_, scratch.data(), to, out.stride)) finite = false;
+        if (!tile.compute(b, to, out.stride)) finite = false;
       }
     });
     if (!finite) throw_overflow(sets, score_);
   }
 
+  Index tile_sets() const override { return kTileSets; }
+
+  void multiply(const Sets& sets, Index begin, Index end, MatrixView<const double> values,
+                MatrixView<double> out) const override {
+    const std::vector<double> table = position_table(positions_, sets.max_keys() + 1, dim_);
+    const Index width = block_columns();
+    Buffer<T> phi(kTileSets * width);
+    bool finite = true;
+    for (Index first = begin; first < end; first += kTileSets) {
+      const Index count = std::min(kTileSets, end - first);
+      Tile tile(*this, sets, first, first + count, table);
+      LaneSums<T> sums(level_, count, values.rows);
+      for (Index b = 0; b < blocks(); ++b) {
+        finite = tile.compute(b, phi.data(), width) && finite;
+        sums.add(phi.data(), width, values.block(0, b * width, values.rows, width));
+      }
+      sums.write(out.block(first - begin, 0, count, values.rows));
+    }
+    if (!finite) throw_overflow(sets, score_);
+  }
+
  private:
+  // Packed sets, ready for any block of heads.
+  class Tile {
+   public:
+    Tile(const AttentionMap& map, const Sets& sets, Index first, Index last, const std::vector<double>& table)
+        : map_(map), scratch_(rfa_scratch_items(map.dim_, sets.max_keys())) {
+      packed_.pack(sets, first, last, table);
+    }
+    // False if a feature overflows.
+    bool compute(Index block, T* to, Index stride) {
+      const HeadBlock<T> head{map_.packed_.data() + block * (map_.dim_ + 1) * map_.block_columns(),
+                              std::min(kLanes, map_.heads_ - block * kLanes)};
+      return map_.function_(packed_.view(), head, map_.score_, scratch_.data(), to, stride);
+    }
+
+   private:
+    const AttentionMap& map_;
+    SetTile<T> packed_;
+    Buffer<T> scratch_;
+  };
+
+  SimdLevel level_;
   Score score_;
   Positions positions_;
   Index dim_, heads_;
@@ -83,8 +123,8 @@ class AttentionMap final : public FeatureMap<T> {
 }  // namespace
 
 template <class T>
-std::unique_ptr<FeatureMap<T>> FeatureMap<T>::make(const FeatureOptions& options, Index dim, Index keys,
-                                                   const Array& heads, SimdLevel level) {
+std::unique_ptr<HeadMap<T>> FeatureMap<T>::make(const FeatureOptions& options, Index dim, Index keys,
+                                                const Array& heads, SimdLevel level) {
   if (options.kind == ModelKind::mlp) return make_mlp_map<T>(options, dim, keys, heads);
   return std::make_unique<AttentionMap<T>>(options, dim, heads, level);
 }

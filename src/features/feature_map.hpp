@@ -15,10 +15,13 @@
 namespace headlens {
 
 template <class T>
+class HeadMap;
+
+template <class T>
 class FeatureMap {
  public:
   // `heads` as in the model file. `keys` is N, used by mlp only.
-  static std::unique_ptr<FeatureMap> make(const FeatureOptions& options, Index dim, Index keys,
+  static std::unique_ptr<HeadMap<T>> make(const FeatureOptions& options, Index dim, Index keys,
                                           const Array& heads, SimdLevel level = simd_level());
   virtual ~FeatureMap() = default;
 
@@ -40,6 +43,19 @@ class FeatureMap {
 
   // For every column its head, -1 for padding.
   std::vector<Index> head_of_column() const;
+};
+
+// Features of heads that are drawn one by one, so that a few of them can be multiplied while they are in
+// cache.
+template <class T>
+class HeadMap : public FeatureMap<T> {
+ public:
+  // out (end - begin, q) = Phi[begin, end) V on the calling thread; values (q, columns()) is V^T, in
+  // memory aligned as that of a Matrix. Products are summed in double. Throws Error if a feature overflows.
+  // Rows do not depend on the range if `begin` is a multiple of tile_sets().
+  virtual void multiply(const Sets& sets, Index begin, Index end, MatrixView<const double> values,
+                        MatrixView<double> out) const = 0;
+  virtual Index tile_sets() const = 0;
 };
 
 // What a FeatureMap holds: the heads, packed.

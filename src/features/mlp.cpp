@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/parallel.hpp"
+#include "features/lane_sums.hpp"
 #include "features/set_tile.hpp"
 #include "headlens/error.hpp"
 #include "linalg/blas.hpp"
@@ -17,7 +18,7 @@ constexpr Index kTileSets =
     64;  // fixed, so that each GEMM call and hence each bit is the same for every range
 
 template <class T>
-class MlpMap final : public FeatureMap<T> {
+class MlpMap final : public HeadMap<T> {
  public:
   MlpMap(const FeatureOptions& options, Index dim, Index keys, const Array& neurons)
       : positions_(options.positions), dim_(dim), keys_(keys), neurons_(neurons.dim(0)) {
@@ -35,8 +36,7 @@ class MlpMap final : public FeatureMap<T> {
 
   void compute(const Sets& sets, Index begin, Index end, Index block_begin, Index block_end,
                MatrixView<T> out, int threads) const override {
-    require(sets.equal_sizes() && sets.keys_of(0) == keys_, sets.name(), ": mlp needs sets of exactly ",
-            keys_, " keys each, found ", sets.equal_sizes() ? "" : "up to ", sets.max_keys());
+    check_sizes(sets);
     const std::vector<double> table = position_table(positions_, sets.max_keys() + 1, dim_);
     const Index tiles = (end - begin + kTileSets - 1) / kTileSets;
     std::atomic<bool> finite{true};
@@ -45,19 +45,57 @@ class MlpMap final : public FeatureMap<T> {
       const Matrix<T> rows = flatten(sets, first, last, table);
       Matrix<T> block(kTileSets, kNeurons);
       for (Index b = block_begin; b < block_end; ++b) {
-        const MatrixView<const T> w = weights_.view().block(b * kNeurons, 0, kNeurons, inputs());
-        gemm(Trans::no, Trans::yes, T(1), rows, w, T(0), block);
+        project(rows, b, block);
         for (Index s = first; s < last; ++s) {
           T* to = out.row(s - begin) + (b - block_begin) * kNeurons;
           if (!rectify(block.data() + (s - first) * kNeurons, to)) finite = false;
         }
       }
     });
-    if (!finite)
-      throw Error(ErrorCode::misuse, join(sets.name(), ": the features overflow: scale the tokens down"));
+    if (!finite) throw_overflow(sets);
+  }
+
+  Index tile_sets() const override { return kTileSets; }
+
+  void multiply(const Sets& sets, Index begin, Index end, MatrixView<const double> values,
+                MatrixView<double> out) const override {
+    check_sizes(sets);
+    const std::vector<double> table = position_table(positions_, sets.max_keys() + 1, dim_);
+    Matrix<T> block(kTileSets, kNeurons);
+    bool finite = true;
+    for (Index first = begin; first < end; first += kTileSets) {
+      const Index count = std::min(kTileSets, end - first);
+      const Matrix<T> rows = flatten(sets, first, first + count, table);
+      LaneSums<T> sums(simd_level(), count, values.rows);
+      for (Index b = 0; b < blocks(); ++b) {
+        project(rows, b, block);
+        for (Index s = 0; s < count; ++s) {
+          T* row = block.data() + s * kNeurons;
+          finite = rectify(row, row) && finite;
+        }
+        sums.add(block.data(), kNeurons, values.block(0, b * kNeurons, values.rows, kNeurons));
+      }
+      sums.write(out.block(first - begin, 0, count, values.rows));
+    }
+    if (!finite) throw_overflow(sets);
   }
 
  private:
+  [[noreturn]] static void throw_overflow(const Sets& sets) {
+    throw Error(ErrorCode::misuse, join(sets.name(), ": the features overflow: scale the tokens down"));
+  }
+
+  void check_sizes(const Sets& sets) const {
+    require(sets.equal_sizes() && sets.keys_of(0) == keys_, sets.name(), ": mlp needs sets of exactly ",
+            keys_, " keys each, found ", sets.equal_sizes() ? "" : "up to ", sets.max_keys());
+  }
+
+  // Products of a tile with the neurons of block b.
+  void project(const Matrix<T>& rows, Index b, Matrix<T>& block) const {
+    const MatrixView<const T> w = weights_.view().block(b * kNeurons, 0, kNeurons, inputs());
+    gemm(Trans::no, Trans::yes, T(1), rows.view(), w, T(0), block.view());
+  }
+
   Index inputs() const { return (keys_ + 1) * (dim_ + 1); }
 
   // [xt_0 .. xt_N] of every set; rows beyond the last set are zero.
@@ -93,11 +131,11 @@ class MlpMap final : public FeatureMap<T> {
 }  // namespace
 
 template <class T>
-std::unique_ptr<FeatureMap<T>> make_mlp_map(const FeatureOptions& options, Index dim, Index keys,
-                                            const Array& neurons) {
+std::unique_ptr<HeadMap<T>> make_mlp_map(const FeatureOptions& options, Index dim, Index keys,
+                                         const Array& neurons) {
   return std::make_unique<MlpMap<T>>(options, dim, keys, neurons);
 }
-template std::unique_ptr<FeatureMap<float>> make_mlp_map(const FeatureOptions&, Index, Index, const Array&);
-template std::unique_ptr<FeatureMap<double>> make_mlp_map(const FeatureOptions&, Index, Index, const Array&);
+template std::unique_ptr<HeadMap<float>> make_mlp_map(const FeatureOptions&, Index, Index, const Array&);
+template std::unique_ptr<HeadMap<double>> make_mlp_map(const FeatureOptions&, Index, Index, const Array&);
 
 }  // namespace headlens

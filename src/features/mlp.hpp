@@ -8,7 +8,7 @@
 namespace headlens {
 
 template <class T>
-std::unique_ptr<FeatureMap<T>> make_mlp_map(const FeatureOptions& options, Index dim, Index keys,
-                                            const Array& neurons);
+std::unique_ptr<HeadMap<T>> make_mlp_map(const FeatureOptions& options, Index dim, Index keys,
+                                         const Array& neurons);
 
 }  // namespace headlens

@@ -44,9 +44,19 @@ template <class T>
 using RfaFunction = bool (*)(const PackedSets<T>& sets, HeadBlock<T> heads, Score score, T* scratch, T* out,
                              Index stride);
 
+// sums (count, outputs, kLanes) += phi values^T lane by lane: phi of set s is at phi + s * stride, `columns`
+// of them (a multiple of kLanes), values of output c at values + c * value_stride; all aligned to 64 bytes.
+// In double: features are rounded once, when they are computed, products with them are not rounded again.
+// Every sum runs over the columns in order, so it does not depend on how sets are grouped or columns are cut.
+template <class T>
+using LaneProductFunction = void (*)(Index count, const T* phi, Index stride, Index columns, Index outputs,
+                                     const double* values, Index value_stride, double* sums);
+
 Index rfa_scratch_items(Index dim, Index max_keys);
 
 template <class T>
 RfaFunction<T> rfa_function(SimdLevel level);
+template <class T>
+LaneProductFunction<T> lane_product_function(SimdLevel level);
 
 }  // namespace headlens

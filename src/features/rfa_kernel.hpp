@@ -215,6 +215,53 @@ bool rfa(const PackedSets<T>& sets, HeadBlock<T> heads, Score score, T* scratch,
   return check == T(0);
 }
 
+inline Vector<double> load_as_double(const double* from) { return load(from); }
+inline Vector<double> load_as_double(const float* from) {
+  typedef float Narrow __attribute__((vector_size(HEADLENS_VECTOR_BYTES / 2)));
+  return __builtin_convertvector(*reinterpret_cast<const Narrow*>(from), Vector<double>);
+}
+
+// One output of `Rows` sets, which share each value loaded.
+template <class T, int Rows>
+inline void multiply_lanes(const T* phi, Index stride, Index columns, const double* values, double* sums,
+                           Index sum_stride) {
+  constexpr int V = kLanes / kWidth<double>;
+  Vector<double> acc[Rows][V];
+#pragma GCC unroll 32
+  for (int r = 0; r < Rows; ++r)
+    for (int v = 0; v < V; ++v) acc[r][v] = load(sums + r * sum_stride + v * kWidth<double>);
+  for (Index j = 0; j < columns; j += kLanes)
+    for (int v = 0; v < V; ++v) {
+      const Vector<double> value = load(values + j + v * kWidth<double>);
+#pragma GCC unroll 32
+      for (int r = 0; r < Rows; ++r)
+        acc[r][v] += load_as_double(phi + r * stride + j + v * kWidth<double>) * value;
+    }
+#pragma GCC unroll 32
+  for (int r = 0; r < Rows; ++r)
+    for (int v = 0; v < V; ++v) store(sums + r * sum_stride + v * kWidth<double>, acc[r][v]);
+}
+
+template <class T>
+void add_lane_products(Index count, const T* phi, Index stride, Index columns, Index outputs,
+                       const double* values, Index value_stride, double* sums) {
+  constexpr int rows = HEADLENS_VECTOR_BYTES / 16;  // 8 accumulators
+  const Index sum_stride = outputs * kLanes;
+  for (Index c = 0; c < outputs; ++c) {
+    Index s = 0;
+    for (; s + rows <= count; s += rows)
+      multiply_lanes<T, rows>(phi + s * stride, stride, columns, values + c * value_stride,
+                              sums + s * sum_stride + c * kLanes, sum_stride);
+    for (; s < count; ++s)
+      multiply_lanes<T, 1>(phi + s * stride, stride, columns, values + c * value_stride,
+                           sums + s * sum_stride + c * kLanes, sum_stride);
+  }
+}
+
+template void add_lane_products<float>(Index, const float*, Index, Index, Index, const double*, Index,
+                                       double*);
+template void add_lane_products<double>(Index, const double*, Index, Index, Index, const double*, Index,
+                                        double*);
 template bool rfa<float>(const PackedSets<float>&, HeadBlock<float>, Score, float*, float*, Index);
 template bool rfa<double>(const PackedSets<double>&, HeadBlock<double>, Score, double*, double*, Index);
 

@@ -83,11 +83,12 @@ TokenTile pack_mlp(const PackedSets<T>& packed) {
 
 }  // namespace
 
-TokenSource::TokenSource(const Sets& sets, ModelKind kind, Positions positions, Precision precision)
+TokenSource::TokenSource(const Sets& sets, ModelKind kind, Positions positions, Precision precision,
+                         Index max_keys)
     : sets_(sets),
       mlp_(kind == ModelKind::mlp),
       precision_(precision),
-      tile_sets_(mlp_ ? kTileSets : sets_in_tile(sets.max_keys())),
+      tile_sets_(mlp_ ? kTileSets : sets_in_tile(std::max(max_keys, sets.max_keys()))),
       table_(position_table(positions, sets.max_keys() + 1, sets.dim())) {}
 
 Index TokenSource::largest_tile_keys() const {

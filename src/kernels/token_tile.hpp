@@ -27,7 +27,8 @@ struct TokenTile {
 class TokenSource {
  public:
   // Tokens are rounded to `precision` first, as the feature map does; `positions` are added to the keys.
-  TokenSource(const Sets& sets, ModelKind kind, Positions positions, Precision precision);
+  // `max_keys`: what the tiles are cut for, if `sets` is a block of more; by default the largest of `sets`.
+  TokenSource(const Sets& sets, ModelKind kind, Positions positions, Precision precision, Index max_keys = 0);
 
   const Sets& sets() const { return sets_; }
   Index tile_sets() const { return tile_sets_; }

@@ -159,7 +159,7 @@ def test_too_little_memory_elsewhere(wide_problem, tmp_path):
     assert re.search(both, refuse("generate power-mean --count 1000000000000 -o", out, folder=tmp_path))
     assert re.search(both, refuse("fit", wide_problem, "--heads 100000000 -o", out, folder=tmp_path))
     fit(wide_problem, tmp_path / "m", "--heads 320 --ridge 1")
-    line = refuse("predict", tmp_path / "m", wide_problem, "-o", out, "--max-memory 1M", folder=tmp_path)
+    line = refuse("predict", tmp_path / "m", wide_problem, "-o", out, "--max-memory 100K", folder=tmp_path)
     assert re.search(both, line)
     assert re.search(
         both, refuse("evaluate", tmp_path / "m", wide_problem, "--max-memory 50K", folder=tmp_path)

@@ -162,6 +162,45 @@ TEST(FeatureMap, VectorWidthsAgreeBitwise) {
   for (Index i = 0; i < a.rows() * a.cols(); ++i) ASSERT_EQ(a.data()[i], b.data()[i]);
 }
 
+// Phi V as plain sums over the features that compute() gives. p products of magnitude |phi v|, in double.
+template <class T>
+void expect_multiplies(ModelKind kind, const Sets& sets, SimdLevel level) {
+  FeatureOptions options{.kind = kind, .heads = 50, .precision = precision_of<T>()};
+  options = with_default_scales(options, sets.max_keys());
+  const Array heads = draw_heads(options, sets.dim(), sets.max_keys(), 1);
+  const auto map = FeatureMap<T>::make(options, sets.dim(), sets.max_keys(), heads, level);
+  const Matrix<T> phi = compute(*map, sets);
+  const Index n = sets.count(), q = 3;
+  const Array v = normal_array<double>({q, map->columns()}, 5);
+  Matrix<double> values(q, map->columns());
+  std::copy_n(v.data<double>(), v.size(), values.data());
+  Matrix<double> whole(n, q), part(n - map->tile_sets(), q);
+  map->multiply(sets, 0, n, values, whole);
+  map->multiply(sets, map->tile_sets(), n, values, part);
+  for (Index i = 0; i < n; ++i)
+    for (Index c = 0; c < q; ++c) {
+      double want = 0, magnitude = 0;
+      for (Index j = 0; j < map->columns(); ++j) {
+        want += static_cast<double>(phi(i, j)) * values(c, j);
+        magnitude += std::abs(static_cast<double>(phi(i, j)) * values(c, j));
+      }
+      const double bound = 2e-16 * static_cast<double>(map->columns()) * magnitude;
+      EXPECT_NEAR(whole(i, c), want, bound) << name(level) << " " << name(kind);
+      if (i >= map->tile_sets()) {
+        EXPECT_EQ(whole(i, c), part(i - map->tile_sets(), c));
+      }
+    }
+}
+
+TEST(FeatureMap, MultipliesWithValues) {
+  for (const SimdLevel level : levels()) {
+    expect_multiplies<float>(ModelKind::rfa, ragged_sets<float>(133, 9, 7, 1), level);
+    expect_multiplies<double>(ModelKind::rfa, ragged_sets<double>(133, 9, 7, 1), level);
+  }
+  expect_multiplies<float>(ModelKind::mlp, equal_sets<float>(133, 4, 7, 1), simd_level());
+  expect_multiplies<double>(ModelKind::mlp, equal_sets<double>(133, 4, 7, 1), simd_level());
+}
+
 TEST(FeatureMap, PaddingIsZero) {
   const Sets sets = ragged_sets<double>(6, 3, 2, 6);
   for (const Score score : {Score::relu, Score::softmax, Score::exp}) {
