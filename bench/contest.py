@@ -13,6 +13,18 @@ HEADLENS = ROOT / "build/headlens"
 VENV_PYTHON = ROOT / ".venv-bench/bin/python"
 TORCH_PYTHON = "/usr/bin/python3"  # PyTorch is Debian's
 
+# A program inherits the peak memory of the process that starts it: a bare interpreter goes between.
+LAUNCH = """
+import json, os, sys
+pid = os.posix_spawn(sys.argv[1], sys.argv[1:], os.environ)
+_, status, used = os.wait4(pid, 0)
+code = os.waitstatus_to_exitcode(status)
+if code == 0:
+    found = {"processor_seconds": used.ru_utime + used.ru_stime, "peak_mib": used.ru_maxrss / 1024}
+    print(json.dumps(found), file=sys.stderr)
+sys.exit(code)
+"""
+
 
 def build(*targets):
     quiet = {"stdout": subprocess.DEVNULL, "check": True, "cwd": ROOT}
@@ -77,17 +89,13 @@ class Worker:
 
 
 def command(words, core, threads):
-    """Runs one program to its end: output, wall and processor seconds, peak memory."""
-    process = subprocess.Popen(
-        pinned(words, threads), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        env=environment(core, threads),
-    )  # fmt: skip
-    text, errors = process.stdout.read(), process.stderr.read()
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        raise RuntimeError(f"{' '.join(map(str, words))}: {(errors or text).strip()[-300:]}")
-    return text, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
+    """Runs one program to its end: output, processor seconds, peak MiB."""
+    launched = pinned([sys.executable, "-I", "-S", "-c", LAUNCH, *words], threads)
+    done = subprocess.run(launched, capture_output=True, text=True, env=environment(core, threads))
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(map(str, words))}: {(done.stderr or done.stdout).strip()[-300:]}")
+    used = json.loads(done.stderr.splitlines()[-1])
+    return done.stdout, used["processor_seconds"], used["peak_mib"]
 
 
 def headlens(*words, core, threads=1):

@@ -1,4 +1,4 @@
-// Times the feature map: bench_features THREADS [LEVEL], a worker of bench/run.py. Each line of JSON on
+// Times the feature map: bench_features THREADS, a worker of bench/run.py. Each line of JSON on
 // standard input is one question, each answer one line:
 //   {"data": FILE.npz, "repeats": R}   seconds of R passes, the block tuned when the file is first seen
 //   {"bandwidth": BYTES}               GB/s of writing, and of copying, arrays of that size
@@ -60,12 +60,11 @@ struct Contender {
 template <class T>
 class MapContender final : public Contender {
  public:
-  MapContender(const NamedArrays& arrays, Clock clock, SimdLevel level)
-      : clock_(clock), level_(level), sets_(read_sets(arrays)) {
+  MapContender(const NamedArrays& arrays, Clock clock) : clock_(clock), sets_(read_sets(arrays)) {
     const Array& heads = arrays.at("heads");
     FeatureOptions options{.heads = heads.dim(0),
                            .precision = sizeof(T) == 4 ? Precision::f32 : Precision::f64};
-    map_ = FeatureMap<T>::make(with_default_scales(options, 1), sets_.dim(), 0, heads, level);
+    map_ = FeatureMap<T>::make(with_default_scales(options, 1), sets_.dim(), 0, heads, simd_level());
     tune();
   }
 
@@ -79,7 +78,7 @@ class MapContender final : public Contender {
     double sum = 0;  // of the first set's features: the rivals must find the same
     for (Index j = 0; j < out_.cols(); ++j) sum += static_cast<double>(out_(0, j));
     return {{"seconds", times}, {"checksum", sum},
-            {"block", block_},  {"level", name(level_)},
+            {"block", block_},  {"level", name(simd_level())},
             {"peak_mib", peak}, {"buffer_bytes", block_ * map_->columns() * static_cast<Index>(sizeof(T))}};
   }
 
@@ -112,12 +111,17 @@ class MapContender final : public Contender {
   }
 
   Clock clock_;
-  SimdLevel level_;
   Sets sets_;
   std::unique_ptr<FeatureMap<T>> map_;
   Matrix<T> out_;
   Index block_ = 0;
 };
+
+std::unique_ptr<Contender> make_contender(const std::string& path, Clock clock) {
+  const NamedArrays arrays = read_npz(path);
+  if (arrays.at("heads").dtype() == DType::f32) return std::make_unique<MapContender<float>>(arrays, clock);
+  return std::make_unique<MapContender<double>>(arrays, clock);
+}
 
 nlohmann::json bandwidth(std::size_t bytes, Clock clock) {
   std::vector<char> from(bytes, 1), to(bytes, 2);
@@ -147,11 +151,13 @@ nlohmann::json bandwidth(std::size_t bytes, Clock clock) {
 int main(int argc, char** argv) {
   using namespace headlens;
   repair_blas_core(argv);
-  if (argc < 2) return std::fprintf(stderr, "usage: bench_features THREADS [LEVEL]\n"), 2;
-  const Clock clock{std::atoi(argv[1])};
-  SimdLevel level = simd_level();
-  for (const SimdLevel known : {SimdLevel::portable, SimdLevel::avx2, SimdLevel::avx512})
-    if (argc > 2 && name(known) == argv[2]) level = known;
+  if (argc < 2 || argc == 3) return std::fprintf(stderr, "usage: bench_features THREADS\n"), 2;
+  const bool alone = argc > 3;
+  const Clock clock{std::atoi(argv[alone ? 3 : 1])};
+  if (alone) {
+    std::cout << make_contender(argv[1], clock)->run(std::atoi(argv[2])).dump() << std::endl;
+    return 0;
+  }
   std::string path;
   std::unique_ptr<Contender> contender;
   for (std::string line; std::getline(std::cin, line);) {
@@ -161,13 +167,9 @@ int main(int argc, char** argv) {
       continue;
     }
     if (question["data"] != path) {
+      contender.reset();  // its memory must not count
       path = question["data"];
-      contender.reset();
-      const NamedArrays arrays = read_npz(path);
-      if (arrays.at("heads").dtype() == DType::f32)
-        contender = std::make_unique<MapContender<float>>(arrays, clock, level);
-      else
-        contender = std::make_unique<MapContender<double>>(arrays, clock, level);
+      contender = make_contender(path, clock);
     }
     std::cout << contender->run(question["repeats"]).dump() << std::endl;
   }
