@@ -196,7 +196,7 @@ def growth(data):
         rows.append(
             [axis["what"], f"{axis['axis']} to {last[axis['axis']]} ({others})", f"{last['seconds']:.4g}"]
             + [f"{axis['time']:.2f}", f"{axis['time_expected']:.2f}", f"{last['peak_mib']:.0f}"]
-            + [f"{axis['memory']:.2f}", f"{axis['memory_expected']:.2f}"]
+            + [f"{axis[name]:.2f}" if name in axis else "-" for name in ("memory", "memory_expected")]
         )
     head = [
         "",
