@@ -3,16 +3,18 @@
 All contenders are processes that stay alive and take turns, several rounds a case. Seconds are of the processor for one
 thread, which other work on the machine hardly changes, and of the wall for more; the best of all rounds counts. Writes
 bench/results/features.json; bench/table.py makes the table. Needs `scripts/setup bench`; a rival that is missing is said so.
---headline takes the first shape only, --quick every ninth case.
+--headline takes the first case only, --quick every ninth; --threads 1 or 2 replaces these cases of an earlier run alone.
 """
 
+import argparse
+import json
 import pathlib
 import statistics
-import sys
 import tempfile
 
 import numpy as np
 from contest import (  # noqa: F401 (the other parts take their names from here, too)
+    RESULTS,
     ROOT,
     TORCH_PYTHON,
     VENV_PYTHON,
@@ -159,24 +161,32 @@ def report(found):
     )
 
 
+def earlier_cases(threads):
+    """Of the last run, those with other numbers of threads."""
+    file = RESULTS / "features.json"
+    cases = json.loads(file.read_text())["cases"] if file.exists() else []
+    return [case for case in cases if case["threads"] not in threads]
+
+
 def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--headline", action="store_true")
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--threads", type=int, action="append")
+    options = parser.parse_args()
     build("bench_features")
     machine = checked_machine()
-    cases = CASES[::9] if "--quick" in sys.argv else CASES
-    cases = CASES[:1] if "--headline" in sys.argv else cases
-    out = {"machine": machine, "cases": []}
-    for threads in (1, 2):
-        if threads > machine["threads"]:
-            continue
+    cases = CASES[:1] if options.headline else CASES[::9] if options.quick else CASES
+    out = {"machine": machine, "cases": earlier_cases(options.threads) if options.threads else []}
+    for threads in options.threads or [count for count in (1, 2) if count <= machine["threads"]]:
         workers = contenders(machine["blas_core"], threads)
-        out[f"memory_gb_per_s_{threads}"] = workers["headlens"].ask(bandwidth=2**28)
         for case in cases:
             found = run_case(workers, case, threads, case == CASES[0])
             report(found)
             out["cases"].append(found)
         for worker in workers.values():
             worker.close()
-    write("features", out)
+        write("features", out)
 
 
 if __name__ == "__main__":
