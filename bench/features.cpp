@@ -98,15 +98,14 @@ class MapContender final : public Contender {
   }
 
   void tune() {
-    const Index some = std::max<Index>(240, sets_.count() / 8);
+    const Index some = std::min(sets_.count(), std::max<Index>(120, sets_.count() / 8));
     double best = 1e300;
     for (const Index block : kBlocks) {
-      if (block > sets_.count()) continue;
+      if (block > some && block_ > 0) continue;
       out_ = Matrix<T>::zeros(block, map_->columns());
       pass(block, block);
       double time = 1e300;
-      for (int i = 0; i < 3; ++i)
-        time = std::min(time, clock_.seconds([&] { pass(std::min(some, sets_.count()), block); }));
+      for (int i = 0; i < 3; ++i) time = std::min(time, clock_.seconds([&] { pass(some, block); }));
       if (time < best) best = time, block_ = block;
     }
     out_ = Matrix<T>::zeros(block_, map_->columns());

@@ -175,10 +175,10 @@ class Contender:
         return self.clock() - start
 
     def tune(self, given):
-        count = max(240, self.count // 8 // 240 * 240)
+        count = max(120, self.count // 8 // 240 * 240)
         best = (float("inf"), None, None, None)
         for form in self.forms:
-            for block in (given,) if given else BLOCKS:
+            for block in (given,) if given else [block for block in BLOCKS if block <= count]:
                 for shared in (False, True) if self.threads > 1 and self.library != "jax" else (False,):
                     some = min(count, max(60, block * self.threads))
                     if self.library == "jax":
