@@ -11,7 +11,7 @@ the largest step of each.
     predict    features of n sets, 2 p a set
     recover    n k m (8 d^2 + 8 k d) for an inner step (seconds of the search over the number of these), n those searched
 
-Prediction works in blocks of bounded size: its memory has no exponent.
+The memory of predict is given without exponents: blocks of features make most of it, and no formula here has them.
 """
 
 import pathlib
