@@ -38,13 +38,15 @@ fuzz:
 	@cmake --preset fuzz && cmake --build --preset fuzz -j $(JOBS)
 	@fuzz/run 60
 
+# Every part runs, whatever became of the others; the target fails if one did. About an hour and a half.
+BENCH_PARTS := run fit predict run_kernels recovery growth python_overhead "startup --build" table
 bench: build
 	@scripts/setup bench
-	@$(PYTHON) bench/run.py
-	@$(PYTHON) bench/recovery.py
-	@$(PYTHON) bench/run_kernels.py
-	@$(PYTHON) bench/fit.py
-	@PYTHONPATH=build/python $(PYTHON) bench/python_overhead.py
+	@failed=; for part in $(BENCH_PARTS); do \
+	  set -- $$part; script=bench/$$1.py; shift; \
+	  echo "== $$script $$*"; PYTHONPATH=build/python $(PYTHON) $$script "$$@" || failed="$$failed $$script"; \
+	done; \
+	[ -z "$$failed" ] || { echo "bench: failed:$$failed"; exit 1; }
 
 lint:
 	@scripts/setup dev

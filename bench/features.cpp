@@ -1,13 +1,21 @@
-// Times the feature map on one file: bench_features DATA.npz REPEATS THREADS [LEVEL]. Prints JSON.
-// DATA holds query (n,d), keys (n,N,d), heads (M,D,D), float32 or float64. Features are computed in blocks of
-// sets into one buffer, the block tuned first as the rivals tune theirs. Also times a square GEMM of the same
-// precision: the rate to compare with.
+// Times the feature map: bench_features THREADS, a worker of bench/run.py. Each line of JSON on
+// standard input is one question, each answer one line:
+//   {"data": FILE.npz, "repeats": R}   seconds of R passes, the block tuned when the file is first seen
+//   {"bandwidth": BYTES}               GB/s of writing, and of copying, arrays of that size
+// FILE holds query (n,d), heads (M,D,D) and keys (n,N,d), or (total,d) with offsets; float32 or float64.
+// Features are computed in blocks of sets into one buffer. Seconds are of the processor for one thread, of
+// the wall for more.
 #include <array>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <fstream>
+#include <functional>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <string>
 #include <vector>
 
 #include "features/feature_map.hpp"
@@ -15,66 +23,127 @@
 #include "headlens/arrays.hpp"
 #include "headlens/blas_core.hpp"
 #include "headlens/error.hpp"
-#include "linalg/blas.hpp"
+#include "linalg/matrix.hpp"
 
 namespace headlens {
 namespace {
 
-constexpr std::array<Index, 4> kBlocks{60, 120, 240, 960};
+constexpr std::array<Index, 5> kBlocks{12, 24, 60, 120, 240};
 
-template <class Work>
-double seconds(Work&& work) {
-  const auto start = std::chrono::steady_clock::now();
-  work();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
-template <class T>
-double gemm_rate() {
-  const Index size = 2048;
-  Matrix<T> a = Matrix<T>::zeros(size, size), b = Matrix<T>::zeros(size, size),
-            c = Matrix<T>::zeros(size, size);
-  for (Index i = 0; i < size * size; ++i)
-    a.data()[i] = b.data()[i] = static_cast<T>(1) / static_cast<T>(1 + i % 7);
-  double best = 1e300;
-  for (int i = 0; i < 5; ++i)
-    best = std::min(best,
-                    seconds([&] { gemm(Trans::no, Trans::no, T(1), a.view(), b.view(), T(0), c.view()); }));
-  return 2e-9 * static_cast<double>(size) * size * size / best;
-}
-
-template <class T>
-nlohmann::json run(NamedArrays arrays, int repeats, int threads, SimdLevel level) {
-  const Array heads = arrays.at("heads");
-  const Sets sets = Sets::from_arrays(arrays.at("query"), arrays.at("keys"));
-  FeatureOptions options{.heads = heads.dim(0),
-                         .precision = sizeof(T) == 4 ? Precision::f32 : Precision::f64};
-  options = with_default_scales(options, 1);
-  const auto map = FeatureMap<T>::make(options, sets.dim(), 0, heads, level);
-  Matrix<T> out = Matrix<T>::zeros(kBlocks.back(), map->columns());
-  const auto pass = [&](Index sets_to_do, Index block) {
-    for (Index first = 0; first < sets_to_do; first += block) {
-      const Index count = std::min(block, sets_to_do - first);
-      map->compute(sets, first, first + count, out.view().block(0, 0, count, out.cols()), threads);
-    }
-  };
-  pass(sets.count() / 5, kBlocks.back());
-  Index block = 0;
-  double best = 1e300;
-  for (const Index candidate : kBlocks) {
-    const double time = seconds([&] { pass(sets.count() / 5, candidate); });
-    if (time < best) best = time, block = candidate;
+struct Clock {
+  int threads;
+  double now() const {
+    if (threads == 1) return static_cast<double>(std::clock()) / CLOCKS_PER_SEC;
+    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
   }
-  std::vector<double> times;
-  for (int i = 0; i < repeats; ++i) times.push_back(seconds([&] { pass(sets.count(), block); }));
-  map->compute(sets, 0, 1, out.view().block(0, 0, 1, out.cols()), 1);
-  double sum = 0;  // of the first set's features: the rivals must find the same
-  for (Index j = 0; j < out.cols(); ++j) sum += static_cast<double>(out(0, j));
-  return {{"seconds", times},
-          {"checksum", sum},
-          {"block", block},
-          {"level", name(level)},
-          {"gemm_gflops", gemm_rate<T>()}};
+  double seconds(const std::function<void()>& work) const {
+    const double start = now();
+    work();
+    return now() - start;
+  }
+};
+
+void reset_peak() { std::ofstream("/proc/self/clear_refs") << "5"; }
+
+double peak_mib() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);)
+    if (line.starts_with("VmHWM:")) return std::stod(line.substr(6)) / 1024;
+  return 0;
+}
+
+struct Contender {
+  virtual ~Contender() = default;
+  virtual nlohmann::json run(int repeats) = 0;
+};
+
+template <class T>
+class MapContender final : public Contender {
+ public:
+  MapContender(const NamedArrays& arrays, Clock clock) : clock_(clock), sets_(read_sets(arrays)) {
+    const Array& heads = arrays.at("heads");
+    FeatureOptions options{.heads = heads.dim(0),
+                           .precision = sizeof(T) == 4 ? Precision::f32 : Precision::f64};
+    map_ = FeatureMap<T>::make(with_default_scales(options, 1), sets_.dim(), 0, heads, simd_level());
+    tune();
+  }
+
+  nlohmann::json run(int repeats) override {
+    pass(std::min<Index>(sets_.count(), 240), block_);
+    reset_peak();
+    std::vector<double> times;
+    for (int i = 0; i < repeats; ++i) times.push_back(clock_.seconds([&] { pass(sets_.count(), block_); }));
+    const double peak = peak_mib();
+    map_->compute(sets_, 0, 1, out_.view().block(0, 0, 1, out_.cols()), 1);
+    double sum = 0;  // of the first set's features: the rivals must find the same
+    for (Index j = 0; j < out_.cols(); ++j) sum += static_cast<double>(out_(0, j));
+    return {{"seconds", times}, {"checksum", sum},
+            {"block", block_},  {"level", name(simd_level())},
+            {"peak_mib", peak}, {"buffer_bytes", block_ * map_->columns() * static_cast<Index>(sizeof(T))}};
+  }
+
+ private:
+  static Sets read_sets(const NamedArrays& arrays) {
+    if (!arrays.contains("offsets")) return Sets::from_arrays(arrays.at("query"), arrays.at("keys"));
+    const Array& offsets = arrays.at("offsets");
+    const auto* first = offsets.data<std::int64_t>();
+    return Sets::from_ragged(arrays.at("query"), arrays.at("keys"), {first, first + offsets.dim(0)});
+  }
+
+  void pass(Index sets, Index block) {
+    for (Index first = 0; first < sets; first += block) {
+      const Index count = std::min(block, sets - first);
+      map_->compute(sets_, first, first + count, out_.view().block(0, 0, count, out_.cols()), clock_.threads);
+    }
+  }
+
+  void tune() {
+    const Index some = std::min(sets_.count(), std::max<Index>(120, sets_.count() / 8));
+    double best = 1e300;
+    for (const Index block : kBlocks) {
+      if (block > some && block_ > 0) continue;
+      out_ = Matrix<T>::zeros(block, map_->columns());
+      pass(block, block);
+      double time = 1e300;
+      for (int i = 0; i < 3; ++i) time = std::min(time, clock_.seconds([&] { pass(some, block); }));
+      if (time < best) best = time, block_ = block;
+    }
+    out_ = Matrix<T>::zeros(block_, map_->columns());
+  }
+
+  Clock clock_;
+  Sets sets_;
+  std::unique_ptr<FeatureMap<T>> map_;
+  Matrix<T> out_;
+  Index block_ = 0;
+};
+
+std::unique_ptr<Contender> make_contender(const std::string& path, Clock clock) {
+  const NamedArrays arrays = read_npz(path);
+  if (arrays.at("heads").dtype() == DType::f32) return std::make_unique<MapContender<float>>(arrays, clock);
+  return std::make_unique<MapContender<double>>(arrays, clock);
+}
+
+nlohmann::json bandwidth(std::size_t bytes, Clock clock) {
+  std::vector<char> from(bytes, 1), to(bytes, 2);
+  const int passes = static_cast<int>(1 + (std::size_t(1) << 28) / bytes);
+  double write = 1e300, copy = 1e300;
+  for (int i = 0; i < 3; ++i) {
+    write = std::min(write, clock.seconds([&] {
+      for (int p = 0; p < passes; ++p) {
+        std::memset(to.data(), p, bytes);
+        asm volatile("" ::"r"(to.data()) : "memory");  // every pass is done
+      }
+    }));
+    copy = std::min(copy, clock.seconds([&] {
+      for (int p = 0; p < passes; ++p) {
+        std::memcpy(to.data(), from.data(), bytes);
+        asm volatile("" ::"r"(to.data()) : "memory");
+      }
+    }));
+  }
+  const double moved = 1e-9 * static_cast<double>(bytes) * passes;
+  return {{"write", moved / write}, {"copy", 2 * moved / copy}};
 }
 
 }  // namespace
@@ -83,14 +152,26 @@ nlohmann::json run(NamedArrays arrays, int repeats, int threads, SimdLevel level
 int main(int argc, char** argv) {
   using namespace headlens;
   repair_blas_core(argv);
-  if (argc < 4) return std::fprintf(stderr, "usage: bench_features DATA.npz REPEATS THREADS [LEVEL]\n"), 2;
-  SimdLevel level = simd_level();
-  for (const SimdLevel known : {SimdLevel::portable, SimdLevel::avx2, SimdLevel::avx512})
-    if (argc > 4 && name(known) == argv[4]) level = known;
-  NamedArrays arrays = read_npz(argv[1]);
-  const bool single = arrays.at("heads").dtype() == DType::f32;
-  const int repeats = std::atoi(argv[2]), threads = std::atoi(argv[3]);
-  const auto result = single ? run<float>(std::move(arrays), repeats, threads, level)
-                             : run<double>(std::move(arrays), repeats, threads, level);
-  std::cout << result.dump() << "\n";
+  if (argc < 2 || argc == 3) return std::fprintf(stderr, "usage: bench_features THREADS\n"), 2;
+  const bool alone = argc > 3;
+  const Clock clock{std::atoi(argv[alone ? 3 : 1])};
+  if (alone) {
+    std::cout << make_contender(argv[1], clock)->run(std::atoi(argv[2])).dump() << std::endl;
+    return 0;
+  }
+  std::string path;
+  std::unique_ptr<Contender> contender;
+  for (std::string line; std::getline(std::cin, line);) {
+    const auto question = nlohmann::json::parse(line);
+    if (question.contains("bandwidth")) {
+      std::cout << bandwidth(question["bandwidth"], clock).dump() << std::endl;
+      continue;
+    }
+    if (question["data"] != path) {
+      contender.reset();  // its memory must not count
+      path = question["data"];
+      contender = make_contender(path, clock);
+    }
+    std::cout << contender->run(question["repeats"]).dump() << std::endl;
+  }
 }

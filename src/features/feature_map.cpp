@@ -16,6 +16,7 @@ namespace {
 
 constexpr Index kTileSets =
     60;  // a multiple of kGroup; a tile of tokens and one block of heads stay in cache
+constexpr Index kTileBlocks = 16;  // of heads: few sets still make work for several threads
 
 [[noreturn]] void throw_overflow(const Sets& sets, Score score) {
   throw Error(ErrorCode::misuse, join(sets.name(), ": the features overflow: scale the tokens down",
@@ -58,11 +59,13 @@ class AttentionMap final : public HeadMap<T> {
                MatrixView<T> out, int threads) const override {
     const std::vector<double> table = position_table(positions_, sets.max_keys() + 1, dim_);
     const Index tiles = (end - begin + kTileSets - 1) / kTileSets;
+    const Index chunks = (block_end - block_begin + kTileBlocks - 1) / kTileBlocks;
     std::atomic<bool> finite{true};
-    parallel_for(threads, tiles, [&](Index item, int) {
-      const Index first = begin + item * kTileSets, last = std::min(end, first + kTileSets);
+    parallel_for(threads, tiles * chunks, [&](Index item, int) {
+      const Index first = begin + item / chunks * kTileSets, last = std::min(end, first + kTileSets);
+      const Index first_block = block_begin + item % chunks * kTileBlocks;
       Tile tile(*this, sets, first, last, table);
-      for (Index b = block_begin; b < block_end; ++b) {
+      for (Index b = first_block; b < std::min(block_end, first_block + kTileBlocks); ++b) {
         T* to = out.row(first - begin) + (b - block_begin) * block_columns();
         if (!tile.compute(b, to, out.stride)) finite = false;
       }

@@ -82,7 +82,7 @@ TEST_P(Shapes, AgreeWithTheReference) {
 INSTANTIATE_TEST_SUITE_P(FeatureMap, Shapes,
                          testing::Values(std::tuple{1, 1, 1}, std::tuple{1, 5, 17}, std::tuple{2, 3, 16},
                                          std::tuple{8, 4, 5}, std::tuple{13, 33, 20}, std::tuple{16, 16, 32},
-                                         std::tuple{31, 7, 3}));
+                                         std::tuple{31, 7, 3}, std::tuple{2, 3, 300}));
 
 TEST(FeatureMap, AddsPositions) {
   for (const SimdLevel level : levels())
