@@ -29,8 +29,8 @@ CASES = [  # n, d, N, M, precision, rounds
 ]
 RIVALS = ("numpy", "torch", "sklearn", "held-out")
 SAME_RULE = ("numpy", "torch", "sklearn")  # leave-one-out, as headlens
-LIMIT = 3
-MEMORY = 18 << 30  # bytes of address space for a rival
+LIMIT = 2.2
+MEMORY = 14 << 30  # bytes of address space for a rival
 
 
 def command(core, *words):
