@@ -95,6 +95,11 @@ def fit(data):
     for case in data["cases"]:
         ours = [run["processor_seconds"] for run in case["results"]["headlens"]]
         for name, runs in case["results"].items():
+            if "stopped" in runs[-1]:
+                least = runs[-1].get("processor_seconds", 0) / min(ours)
+                bound = f"over {least:.1f}" if least else "-"
+                rows.append([", ".join(map(str, case["case"])), name, "stopped", bound, "-", "-"])
+                continue
             seconds = [run["processor_seconds"] for run in runs]
             rows.append(
                 [

@@ -57,7 +57,7 @@ struct FitReport {
   Solver solver = Solver::automatic;  // the one used
   std::string method;                 // in words: "dual Cholesky", ...
   double ridge = 0;
-  std::string ridge_rule;  // "given", "leave-one-out" (", from 512 examples"), "minimum norm", "held-out tenth", "5-fold"
+  std::string ridge_rule;  // "given", "leave-one-out", "minimum norm", "held-out tenth", "5-fold", ...
   std::vector<RidgeTrial> trials;
   double train_loss = 0;  // mean over the training sets; for squared, the mean squared error
   double residual = 0;    // relative residual of the normal equations, or relative optimality gap

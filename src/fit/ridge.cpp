@@ -104,7 +104,8 @@ bool solve_in_single(DesignMatrix<T>& design, const Problem& problem, bool dual,
   report.ridge = path->ridge;
   report.trials = path->trials;
   report.iterations = cg.iterations;
-  report.ridge_rule = y.rows > kLeftOut ? join("leave-one-out, from ", kLeftOut, " examples") : "leave-one-out";
+  report.ridge_rule =
+      y.rows > kLeftOut ? join("leave-one-out, from ", kLeftOut, " examples") : "leave-one-out";
   report.method = join(dual ? "dual" : "primal", " band reduction in single precision, refined");
   solution.values = dual ? design.adjoint(unknowns, "values") : std::move(unknowns);
   return true;
