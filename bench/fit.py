@@ -27,7 +27,7 @@ CASES = [  # n, d, N, M, precision, rounds
     (20000, 16, 16, 1000, "f32", 1),
     (200000, 16, 16, 500, "f32", 1),
 ]
-RIVALS = ("numpy", "torch", "sklearn", "held-out")
+RIVALS = ("numpy", "held-out", "torch", "sklearn")
 SAME_RULE = ("numpy", "torch", "sklearn")  # leave-one-out, as headlens
 LIMIT = 2.2
 MEMORY = 14 << 30  # bytes of address space for a rival
@@ -98,7 +98,7 @@ def rival(core, folder, library, limit):
     return json.loads(done.stdout)
 
 
-def run_case(core, n, d, keys, heads, precision, rounds):
+def run_case(core, n, d, keys, heads, precision, rounds, save):
     results = {}
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
@@ -111,6 +111,7 @@ def run_case(core, n, d, keys, heads, precision, rounds):
             for library in RIVALS:
                 if not any("stopped" in run for run in results.get(library, [])):
                     results.setdefault(library, []).append(rival(core, folder, library, limit))
+                save(results)
     return results
 
 
@@ -147,12 +148,18 @@ def main():
         if chosen and index not in chosen:
             continue
         case = (n // 10 if "--quick" in sys.argv else n, *rest)
-        results = run_case(machine["blas_core"], *case)
-        report(case, results)
         known = [entry for entry in known if entry["case"] != list(case)]
-        known.append({"case": list(case), "results": results})
+
+        def save(results, case=case, others=tuple(known)):
+            found = [*others, {"case": list(case), "results": results}]
+            path.write_text(
+                json.dumps({"machine": machine, "same_rule": SAME_RULE, "cases": found}, indent=1)
+            )
+
         path.parent.mkdir(exist_ok=True)
-        path.write_text(json.dumps({"machine": machine, "same_rule": SAME_RULE, "cases": known}, indent=1))
+        results = run_case(machine["blas_core"], *case, save)
+        report(case, results)
+        known.append({"case": list(case), "results": results})
     print("\nwritten to bench/results/fit.json")
 
 

@@ -15,8 +15,9 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr float kEpsilon = std::numeric_limits<float>::epsilon();
-// A shift counts as resolved if rounding of the band, c eps |B|, moves its inverse by some percent at most.
-constexpr float kResolved = 32 * kEpsilon;
+// Shifts below this share of |B| are not tried. In the dual the rounding of the band, c eps |B|, must move
+// its inverse by some percent at most. In the primal residuals are measured, so that a wrong V is seen.
+constexpr float resolved_share(bool dual) { return (dual ? 32 : 4) * kEpsilon; }
 
 MatrixView<const float> in_single(MatrixView<const float> a, Matrix<float>&) { return a; }
 MatrixView<const float> in_single(MatrixView<const double> a, Matrix<float>& buffer) {
@@ -216,7 +217,7 @@ std::optional<SinglePath> single_path(DesignMatrix<T>& design, bool dual, Matrix
   });
   out.band.to_band_basis(system.rhs, threads);
   out.band.to_band_basis(system.left_out, threads);
-  const auto smallest = static_cast<double>(kResolved * row_sum_norm(out.band));
+  const auto smallest = static_cast<double>(resolved_share(dual) * row_sum_norm(out.band));
   const std::vector<double> ridges = ridge_grid(mean_diagonal, n, options.features.precision);
   const Index q = y.cols;
   Matrix<float> solutions(static_cast<Index>(ridges.size()) * q, system.rhs.cols());
