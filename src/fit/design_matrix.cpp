@@ -53,11 +53,7 @@ Index DesignMatrix<T>::chunk_blocks() const {
 template <class T>
 const std::vector<double>& DesignMatrix<T>::means() {
   if (!means_.empty()) return means_;
-  if (map_.blocks() > 1) {
-    for_column_chunks("means", [](Index, MatrixView<const T>) {});
-    return means_;
-  }
-  // One block of columns is the whole matrix: by rows instead.
+  // By rows: a chunk of columns would grow with n.
   ColumnMeans<T> all(columns());
   for_raw_rows("means", [&](Index, MatrixView<T> block) { all.add(block, threads_); });
   set_means(all);
