@@ -13,7 +13,7 @@
 //   sum_i (r_i / d_i)^2  ~  sum_i r_i^2  *  sum_S (r_i / d_i)^2 / sum_S r_i^2,
 //
 // which is exact if S is everything or the d_i are equal. They nearly are, and equally so at neighbouring
-// penalties, so that what is compared has an error of some thousandths.
+// penalties, so that what is compared errs less than either.
 #pragma once
 
 #include <optional>
