@@ -3,8 +3,9 @@
 //   {"data": FILE.npz, "repeats": R}   seconds of R passes, the block tuned when the file is first seen
 //   {"bandwidth": BYTES}               GB/s of writing, and of copying, arrays of that size
 // FILE holds query (n,d), heads (M,D,D) and keys (n,N,d), or (total,d) with offsets; float32 or float64.
-// Features are computed in blocks of sets into one buffer. Seconds are of the processor for one thread, of
-// the wall for more.
+// Features are computed in blocks of sets into one buffer; or, as prediction does it, every thread takes
+// blocks and has a buffer, where that is faster. Seconds are of the processor for one thread, of the wall for
+// more.
 #include <array>
 #include <chrono>
 #include <cstdio>
@@ -18,6 +19,7 @@
 #include <string>
 #include <vector>
 
+#include "base/parallel.hpp"
 #include "features/feature_map.hpp"
 #include "features/heads.hpp"
 #include "headlens/arrays.hpp"
@@ -69,17 +71,22 @@ class MapContender final : public Contender {
   }
 
   nlohmann::json run(int repeats) override {
-    pass(std::min<Index>(sets_.count(), 240), block_);
+    pass(std::min<Index>(sets_.count(), 240), way_);
     reset_peak();
     std::vector<double> times;
-    for (int i = 0; i < repeats; ++i) times.push_back(clock_.seconds([&] { pass(sets_.count(), block_); }));
+    for (int i = 0; i < repeats; ++i) times.push_back(clock_.seconds([&] { pass(sets_.count(), way_); }));
     const double peak = peak_mib();
-    map_->compute(sets_, 0, 1, out_.view().block(0, 0, 1, out_.cols()), 1);
+    Matrix<T>& out = out_.front();
+    map_->compute(sets_, 0, 1, out.view().block(0, 0, 1, out.cols()), 1);
     double sum = 0;  // of the first set's features: the rivals must find the same
-    for (Index j = 0; j < out_.cols(); ++j) sum += static_cast<double>(out_(0, j));
-    return {{"seconds", times}, {"checksum", sum},
-            {"block", block_},  {"level", name(simd_level())},
-            {"peak_mib", peak}, {"buffer_bytes", block_ * map_->columns() * static_cast<Index>(sizeof(T))}};
+    for (Index j = 0; j < out.cols(); ++j) sum += static_cast<double>(out(0, j));
+    return {{"seconds", times},
+            {"checksum", sum},
+            {"block", way_.block},
+            {"shared", way_.whole_blocks ? "blocks" : "within a block"},
+            {"level", name(simd_level())},
+            {"peak_mib", peak},
+            {"buffer_bytes", way_.block * map_->columns() * static_cast<Index>(sizeof(T))}};
   }
 
  private:
@@ -90,32 +97,48 @@ class MapContender final : public Contender {
     return Sets::from_ragged(arrays.at("query"), arrays.at("keys"), {first, first + offsets.dim(0)});
   }
 
-  void pass(Index sets, Index block) {
-    for (Index first = 0; first < sets; first += block) {
-      const Index count = std::min(block, sets - first);
-      map_->compute(sets_, first, first + count, out_.view().block(0, 0, count, out_.cols()), clock_.threads);
-    }
+  struct Way {
+    Index block = 0;
+    bool whole_blocks = false;  // each to one thread
+  };
+
+  void pass(Index sets, Way way) {
+    const int within = way.whole_blocks ? 1 : clock_.threads;
+    const Index blocks = (sets + way.block - 1) / way.block;
+    parallel_for(way.whole_blocks ? clock_.threads : 1, blocks, [&](Index b, int worker) {
+      const Index first = b * way.block, count = std::min(way.block, sets - first);
+      Matrix<T>& out = out_[static_cast<std::size_t>(worker)];
+      map_->compute(sets_, first, first + count, out.view().block(0, 0, count, out.cols()), within);
+    });
+  }
+
+  void prepare(Way way) {
+    out_.clear();
+    for (int worker = 0; worker < (way.whole_blocks ? clock_.threads : 1); ++worker)
+      out_.push_back(Matrix<T>::zeros(way.block, map_->columns()));
   }
 
   void tune() {
-    const Index some = std::min(sets_.count(), std::max<Index>(120, sets_.count() / 8));
+    const Index some = std::min(sets_.count(), std::max<Index>(240, sets_.count() / 4));
     double best = 1e300;
-    for (const Index block : kBlocks) {
-      if (block > some && block_ > 0) continue;
-      out_ = Matrix<T>::zeros(block, map_->columns());
-      pass(block, block);
-      double time = 1e300;
-      for (int i = 0; i < 3; ++i) time = std::min(time, clock_.seconds([&] { pass(some, block); }));
-      if (time < best) best = time, block_ = block;
-    }
-    out_ = Matrix<T>::zeros(block_, map_->columns());
+    for (const bool whole_blocks : {false, true})
+      for (const Index block : kBlocks) {
+        const Way way{block, whole_blocks};
+        if ((block > some && way_.block > 0) || (whole_blocks && clock_.threads == 1)) continue;
+        prepare(way);
+        pass(block, way);
+        double time = 1e300;
+        for (int i = 0; i < 5; ++i) time = std::min(time, clock_.seconds([&] { pass(some, way); }));
+        if (time < best) best = time, way_ = way;
+      }
+    prepare(way_);
   }
 
   Clock clock_;
   Sets sets_;
   std::unique_ptr<FeatureMap<T>> map_;
-  Matrix<T> out_;
-  Index block_ = 0;
+  std::vector<Matrix<T>> out_;
+  Way way_;
 };
 
 std::unique_ptr<Contender> make_contender(const std::string& path, Clock clock) {

@@ -14,7 +14,7 @@ namespace headlens {
 namespace {
 
 constexpr double kCacheLimit =
-    512.0 * 1024 * 1024;  // beyond this, computing features again costs little beside the Gram
+    1024.0 * 1024 * 1024;  // beyond this, computing features again costs little beside the Gram
 constexpr double kDouble = 8;
 
 struct Shape {

@@ -6,8 +6,8 @@
 #include <memory>
 
 #include "base/random.hpp"
-#include "linalg/gram.hpp"
 #include "linalg/multiply.hpp"
+#include "linalg/rounded_gram.hpp"
 #include "linalg/shifted_band.hpp"
 
 namespace headlens {
@@ -50,7 +50,7 @@ System dual_system(DesignMatrix<T>& design, MatrixView<const double> y, const st
              Matrix<float>::zeros(static_cast<Index>(examples.size()), n)};
   Matrix<float> buffer;
   design.for_column_chunks("gram", [&](Index, MatrixView<const T> chunk) {
-    add_outer(in_single(chunk, buffer), out.gram, design.threads());
+    add_rounded_outer(in_single(chunk, buffer), out.gram, design.threads());
   });
   for (std::size_t k = 0; k < examples.size(); ++k) out.left_out(static_cast<Index>(k), examples[k]) = 1;
   return out;
@@ -69,7 +69,7 @@ System primal_system_in_single(DesignMatrix<T>& design, MatrixView<const double>
     for (Index i = 0; i < block.rows; i += kRowTile) {
       const Index rows = std::min(kRowTile, block.rows - i);
       const MatrixView<const float> tile = in_single(block.block(i, 0, rows, p), buffer);
-      add_inner(tile, out.gram, design.threads());
+      add_rounded_inner(tile, out.gram, design.threads());
       for (; next < examples.size() && examples[next] < first + i + rows; ++next)
         std::copy_n(tile.row(examples[next] - first - i), p,
                     out.left_out.view().row(static_cast<Index>(next)));

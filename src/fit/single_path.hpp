@@ -1,10 +1,10 @@
 // The penalty path of a large problem, in single precision.
 //
 // Choosing a penalty needs few digits; only the coefficients at the chosen one need them all. So the Gram
-// matrix K or G is summed and reduced to a band in float, twice as fast and in half the memory, and its
+// matrix K or G is summed from rounded features (rounded_gram.hpp) and reduced to a band in float, and its
 // inverse then preconditions conjugate gradients on the exact products, which win some digits a step:
 //
-//   |P^-1 (K + shift) - I| <= c eps_f32 |K| / shift
+//   |P^-1 (K + shift) - I| <= c eps_f32 |K| / shift + |N| / sqrt(shift),  N what rounding adds to Phi
 //
 // The leave-one-out error of example i is r_i / d_i (ridge_path.hpp): residuals r_i are cheap for all n
 // examples, d_i costs a solve each, in the primal for all of them twice as much as the Gram matrix. So d_i is

@@ -5,7 +5,7 @@
 // Only the lower triangle of G, diagonal included, is read and written. size(G)^2 * (summed size) flops.
 // Float rows are multiplied in float over panels of kGramPanel summed items and accumulated in double, so the
 // error is that of a float dot product of kGramPanel terms however many there are:
-// |error| <= (kGramPanel + 2) eps_f32 |R| |R|^T, item by item. Into a float G everything is float.
+// |error| <= (kGramPanel + 2) eps_f32 |R| |R|^T, item by item.
 #pragma once
 
 #include "linalg/matrix.hpp"
@@ -16,8 +16,6 @@ inline constexpr Index kGramPanel = 1024;
 
 void add_outer(MatrixView<const float> rows, MatrixView<double> gram, int threads);
 void add_outer(MatrixView<const double> rows, MatrixView<double> gram, int threads);
-void add_outer(MatrixView<const float> rows, MatrixView<float> gram, int threads);
-void add_inner(MatrixView<const float> rows, MatrixView<float> gram, int threads);
 void add_inner(MatrixView<const float> rows, MatrixView<double> gram, int threads);
 void add_inner(MatrixView<const double> rows, MatrixView<double> gram, int threads);
 

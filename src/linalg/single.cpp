@@ -6,9 +6,11 @@ namespace headlens {
 
 #define HEADLENS_DECLARE(isa)                                                      \
   namespace isa {                                                                  \
-  void add_block(Index, const float*, const float*, float*, Index);                \
+  void round_group(Index, const float*, Index, std::int32_t*, float*);             \
+  void add_block(Index, RoundedGroup, RoundedGroup, float*, Index);                \
   double dot(Index, const float*, const double*);                                  \
   void add_rows(Index, Index, const float*, Index, const double*, Index, double*); \
+  constexpr SingleKernels kKernels{&round_group, &add_block, &dot, &add_rows};     \
   }
 HEADLENS_DECLARE(portable)
 #if defined(__x86_64__)
@@ -19,11 +21,11 @@ HEADLENS_DECLARE(avx512)
 
 SingleKernels single_kernels(SimdLevel level) {
 #if defined(__x86_64__)
-  if (level == SimdLevel::avx512) return {&avx512::add_block, &avx512::dot, &avx512::add_rows};
-  if (level == SimdLevel::avx2) return {&avx2::add_block, &avx2::dot, &avx2::add_rows};
+  if (level == SimdLevel::avx512) return avx512::kKernels;
+  if (level == SimdLevel::avx2) return avx2::kKernels;
 #endif
   ensure(level == SimdLevel::portable, "no float products for ", name(level));
-  return {&portable::add_block, &portable::dot, &portable::add_rows};
+  return portable::kKernels;
 }
 
 }  // namespace headlens

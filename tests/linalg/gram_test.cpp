@@ -67,38 +67,6 @@ TEST(Gram, MatchesTripleLoop) {
   }
 }
 
-// Everything in float: sums of `depth` terms, cut where the packing is.
-void check_single(Kind kind, Index size, Index depth) {
-  const auto rows = rows_for<float>(kind, size, depth);
-  const auto wide = kind == Kind::outer ? to_double(rows) : transposed(to_double(rows));
-  const auto want = product(wide, transposed(wide));
-  Matrix<float> first;
-  for (const int threads : kThreadCounts) {
-    auto gram = Matrix<float>::zeros(size, size);
-    for (Index i = 0; i < size; ++i)
-      for (Index j = i + 1; j < size; ++j) gram(i, j) = 7;
-    kind == Kind::outer ? add_outer(rows, gram, threads) : add_inner(rows, gram, threads);
-    for (Index i = 0; i < size; ++i) {
-      for (Index j = 0; j <= i; ++j)
-        ASSERT_NEAR(double(gram(i, j)), want(i, j),
-                    double(depth + 2) * kEpsFloat * std::sqrt(want(i, i) * want(j, j)))
-            << size << " x " << depth << " at " << i << ", " << j;
-      for (Index j = i + 1; j < size; ++j) ASSERT_EQ(gram(i, j), 7);
-    }
-    if (threads == 1)
-      first = std::move(gram);
-    else
-      ASSERT_EQ(std::memcmp(first.data(), gram.data(), sizeof(float) * std::size_t(size * size)), 0);
-  }
-}
-
-TEST(Gram, FloatIntoFloat) {
-  for (const Kind kind : {Kind::outer, Kind::inner}) {
-    for (const Index size : {0, 1, 31, 32, 33, 300}) check_single(kind, size, 37);
-    for (const Index depth : {0, 1, 255, 256, 257, 1000}) check_single(kind, 40, depth);
-  }
-}
-
 TEST(Gram, AddsToWhatIsThere) {
   const auto rows = random_matrix(20, 30, "rows");
   auto once = Matrix<double>::zeros(20, 20), twice = Matrix<double>::zeros(20, 20);

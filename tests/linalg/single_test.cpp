@@ -1,6 +1,8 @@
 // Float products of every instruction set against double loops.
 #include "linalg/single.hpp"
 
+#include <limits>
+
 #include "matrices.hpp"
 
 namespace headlens {
@@ -15,24 +17,94 @@ std::vector<SingleKernels> all_kernels() {
   return out;
 }
 
-TEST(SingleKernels, BlockMatchesDoubleLoop) {
+struct Rounded {
+  std::vector<std::int32_t> pairs;
+  std::vector<float> units;
+
+  Rounded(const SingleKernels& kernels, const Matrix<float>& steps)
+      : pairs(std::size_t((steps.rows() + 1) / 2 * kSingleLanes)), units(kSingleLanes) {
+    kernels.round_group(steps.rows(), steps.data(), steps.cols(), pairs.data(), units.data());
+  }
+  std::int64_t integer(Index step, Index vector) const {
+    const std::int32_t pair = pairs[std::size_t(step / 2 * kSingleLanes + vector)];
+    return static_cast<std::int16_t>(step % 2 ? pair >> 16 : pair);
+  }
+  double item(Index step, Index vector) const {
+    return double(integer(step, vector)) * double(units[std::size_t(vector)]);
+  }
+  operator RoundedGroup() const { return {pairs.data(), units.data()}; }
+};
+
+// Some of the vectors are what a random one is not: all zero, constant, a single large item, tiny, huge.
+Matrix<float> steps_of_all_kinds(Index steps, const char* name) {
+  auto out = random_matrix<float>(steps, kSingleLanes, name);
+  for (Index k = 0; k < steps; ++k) {
+    out(k, 3) = 0;
+    out(k, 4) = -1.7F;
+    out(k, 5) = k == steps / 2 ? 1e3F : 1e-3F * out(k, 5);
+    out(k, 6) *= 1e-15F;
+    out(k, 7) *= 1e15F;
+  }
+  return out;
+}
+
+TEST(SingleKernels, VectorsRoundToTheNearestUnit) {
+  for (const SingleKernels& kernels : all_kernels())
+    for (const Index steps : {1, 2, 7, 511, 512}) {
+      const auto from = steps_of_all_kinds(steps, "from");
+      const Rounded rounded(kernels, from);
+      for (Index r = 0; r < kSingleLanes; ++r) {
+        const double unit = double(rounded.units[std::size_t(r)]);
+        std::int64_t squares = 0;
+        double norm = 0;
+        for (Index k = 0; k < steps; ++k) {
+          const double x = double(from(k, r));
+          ASSERT_NEAR(rounded.item(k, r), x, unit * 0.5 + 4 * kEpsFloat * std::abs(x)) << k << ", " << r;
+          squares += rounded.integer(k, r) * rounded.integer(k, r);
+          norm += x * x;
+        }
+        EXPECT_LT(squares, std::int64_t(1) << 31);
+        EXPECT_LE(unit, std::sqrt(norm) / double(kRoundedItem) * (1 + double(steps) * kEpsFloat));
+      }
+    }
+}
+
+// Integers are summed exactly: what is rounded is a product of three and a sum of two. Vector 4 of the rows
+// and of the columns are alike, the largest sum there is.
+TEST(SingleKernels, BlocksOfIntegersAreExact) {
   constexpr int w = kSingleLanes;
   for (const SingleKernels& kernels : all_kernels())
-    for (const Index steps : {0, 1, 7, 256}) {
-      const auto rows = random_matrix<float>(steps, w, "rows"),
-                 columns = random_matrix<float>(steps, w, "columns");
+    for (const Index steps : {0, 1, 2, 7, 512}) {
+      const Rounded rows(kernels, steps_of_all_kinds(steps, "rows")),
+          columns(kernels, steps_of_all_kinds(steps, "columns"));
       auto out = random_matrix<float>(w, w + 3, "out");
       const auto before = to_double(out);
-      kernels.add_block(steps, columns.data(), rows.data(), out.data(), w + 3);
+      kernels.add_block(steps, columns, rows, out.data(), w + 3);
       for (Index r = 0; r < w; ++r)
         for (Index c = 0; c < w + 3; ++c) {
-          double want = before(r, c), scale = std::abs(want);
-          for (Index k = 0; k < steps && c < w; ++k) {
-            want += double(rows(k, r)) * double(columns(k, c));
-            scale += std::abs(double(rows(k, r)) * double(columns(k, c)));
-          }
-          ASSERT_NEAR(double(out(r, c)), want, double(steps + 2) * kEpsFloat * scale);
+          std::int64_t sum = 0;
+          for (Index k = 0; k < steps && c < w; ++k) sum += rows.integer(k, r) * columns.integer(k, c);
+          const double added =
+              c < w ? double(sum) * double(rows.units[std::size_t(r)]) * double(columns.units[std::size_t(c)])
+                    : 0;
+          ASSERT_NEAR(double(out(r, c)), before(r, c) + added,
+                      4 * kEpsFloat * (std::abs(before(r, c)) + std::abs(added)));
         }
+    }
+}
+
+TEST(SingleKernels, WhatIsNotFiniteStaysSo) {
+  for (const SingleKernels& kernels : all_kernels())
+    for (const float bad :
+         {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
+      auto from = random_matrix<float>(20, kSingleLanes, "from");
+      from(7, 2) = bad;
+      const Rounded rounded(kernels, from);
+      Matrix<float> out = Matrix<float>::zeros(kSingleLanes, kSingleLanes);
+      kernels.add_block(20, rounded, rounded, out.data(), kSingleLanes);
+      for (Index i = 0; i < kSingleLanes; ++i)
+        for (Index j = 0; j < kSingleLanes; ++j)
+          EXPECT_EQ(std::isfinite(out(i, j)), i != 2 && j != 2) << i << ", " << j;
     }
 }
 
