@@ -23,9 +23,9 @@ class RoundedGram {
         size_(trans == Trans::no ? from.rows : from.cols),
         depth_(trans == Trans::no ? from.cols : from.rows),
         groups_(tile_count(size_, kSingleLanes)),
-        pairs_(groups_ * kGroupItems),
-        units_(groups_ * kSingleLanes),
-        kernels_(single_kernels(simd_level())) {
+        kernels_(single_kernels(simd_level())),
+        integers_(groups_ * kernels_.group_items),
+        units_(groups_ * kSingleLanes) {
     ensure(gram.rows == size_ && gram.cols == size_, "gram: rows (", from.rows, " x ", from.cols, ") into (",
            gram.rows, " x ", gram.cols, ")");
   }
@@ -47,22 +47,22 @@ class RoundedGram {
   }
 
  private:
-  static constexpr Index kGroupItems = kSingleLanes * kRoundedSteps / 2;  // 32 KiB: the nearest cache
   static constexpr Index kGroups = 8;  // groups of columns that each group of rows meets in turn
 
   RoundedGroup group(Index g) const {
-    return {pairs_.data() + g * kGroupItems, units_.data() + g * kSingleLanes};
+    return {integers_.data() + g * kernels_.group_items, units_.data() + g * kSingleLanes};
   }
 
   void round(Index g, Tile panel, Buffer<float>& buffer) {
     const Tile lanes = tile_at(size_, kSingleLanes, g);
-    std::int32_t* pairs = pairs_.data() + g * kGroupItems;
+    std::int32_t* integers = integers_.data() + g * kernels_.group_items;
     float* units = units_.data() + g * kSingleLanes;
     if (trans_ == Trans::yes && lanes.size == kSingleLanes)
-      return kernels_.round_group(panel.size, &from_(panel.begin, lanes.begin), from_.stride, pairs, units);
+      return kernels_.round_group(panel.size, &from_(panel.begin, lanes.begin), from_.stride, integers,
+                                  units);
     if (buffer.size() == 0) buffer = Buffer<float>(kSingleLanes * kRoundedSteps);
     gather(lanes, panel, buffer.data());
-    kernels_.round_group(panel.size, buffer.data(), kSingleLanes, pairs, units);
+    kernels_.round_group(panel.size, buffer.data(), kSingleLanes, integers, units);
   }
 
   // Vectors side by side, a step a row; zeros beyond the last.
@@ -98,9 +98,9 @@ class RoundedGram {
   MatrixView<const float> from_;
   MatrixView<float> gram_;
   Index size_, depth_, groups_;
-  Buffer<std::int32_t> pairs_;
-  Buffer<float> units_;
   SingleKernels kernels_;
+  Buffer<std::int32_t> integers_;
+  Buffer<float> units_;
 };
 
 }  // namespace

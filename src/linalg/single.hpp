@@ -14,15 +14,16 @@ inline constexpr int kSingleLanes = 32;  // columns, and rows, of a block of a G
 // such that no sum of products of two vectors leaves 32 bits: each is at most kRoundedItem, their Euclidean
 // norm at most kRoundedNorm and what rounding adds to it, sqrt(kRoundedSteps) / 2.
 struct RoundedGroup {
-  const std::int32_t* pairs;  // [step / 2][vector]: the even step in the low half, the odd one in the high
-  const float* units;         // [vector]; not finite if a sum of squares is not
+  const std::int32_t* integers;  // ordered as add_block likes them
+  const float* units;            // [vector]; not finite if a sum of squares is not
 };
 inline constexpr Index kRoundedSteps = 512;
 inline constexpr float kRoundedItem = 32766, kRoundedNorm = 46320;
 
 struct SingleKernels {
+  Index group_items;  // of RoundedGroup::integers, aligned to 64 bytes, at most
   // Rounds vectors that lie side by side, a step a row: from[step * stride + vector].
-  void (*round_group)(Index steps, const float* from, Index stride, std::int32_t* pairs, float* units);
+  void (*round_group)(Index steps, const float* from, Index stride, std::int32_t* integers, float* units);
   // The block out[r][c] += sum_k rows[k][r] columns[k][c], r and c below kSingleLanes: exact sums, rounded
   // when they are added to out.
   void (*add_block)(Index steps, RoundedGroup columns, RoundedGroup rows, float* out, Index out_stride);
@@ -31,6 +32,6 @@ struct SingleKernels {
   void (*add_rows)(Index rows, Index cols, const float* a, Index stride, const double* scale, Index step,
                    double* out);
 };
-SingleKernels single_kernels(SimdLevel level);
+SingleKernels single_kernels(SimdLevel level, bool integer_tiles = has_integer_tiles());
 
 }  // namespace headlens

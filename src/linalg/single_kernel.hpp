@@ -51,8 +51,8 @@ inline void multiply_rows(Index steps, RoundedGroup columns, RoundedGroup rows, 
   // A Gram matrix is larger than the caches.
   for (int r = 0; r < HEADLENS_ROWS; ++r)
     for (int c = 0; c < kSingleLanes; c += kLine) __builtin_prefetch(out + r * out_stride + c, 1);
-  const std::int32_t* lanes = columns.pairs;
-  const std::int32_t* scalars = rows.pairs + first;
+  const std::int32_t* lanes = columns.integers;
+  const std::int32_t* scalars = rows.integers + first;
   for (Index k = 0; k < steps; ++k, lanes += kSingleLanes, scalars += kSingleLanes) {
     Ints lane[kVectors];
 #pragma GCC unroll 8
@@ -75,6 +75,7 @@ inline void multiply_rows(Index steps, RoundedGroup columns, RoundedGroup rows, 
 
 }  // namespace
 
+// integers[step / 2][vector]: the even step in the low half, the odd one in the high.
 void round_group(Index steps, const float* from, Index stride, std::int32_t* pairs, float* units) {
   Floats squares[kVectors] = {}, largest[kVectors] = {}, per_unit[kVectors];
   for (Index k = 0; k < steps; ++k)

@@ -13,26 +13,41 @@ using namespace reference;
 std::vector<SingleKernels> all_kernels() {
   std::vector<SingleKernels> out;
   for (const SimdLevel level : {SimdLevel::portable, SimdLevel::avx2, SimdLevel::avx512})
-    if (level <= simd_level()) out.push_back(single_kernels(level));
+    if (level <= simd_level()) out.push_back(single_kernels(level, false));
+  if (has_integer_tiles()) out.push_back(single_kernels(simd_level(), true));
   return out;
 }
 
-struct Rounded {
-  std::vector<std::int32_t> pairs;
-  std::vector<float> units;
-
-  Rounded(const SingleKernels& kernels, const Matrix<float>& steps)
-      : pairs(std::size_t((steps.rows() + 1) / 2 * kSingleLanes)), units(kSingleLanes) {
-    kernels.round_group(steps.rows(), steps.data(), steps.cols(), pairs.data(), units.data());
+// A group and, whatever its order in memory, its integers: found by products with unit vectors.
+class Rounded {
+ public:
+  Rounded(const SingleKernels& kernels, const Matrix<float>& steps) : Rounded(kernels, steps, Raw()) {
+    constexpr int w = kSingleLanes;
+    for (Index first = 0; first < steps.rows(); first += w) {
+      auto probes = Matrix<float>::zeros(steps.rows(), w), out = Matrix<float>::zeros(w, w);
+      for (Index r = 0; r < std::min<Index>(w, steps.rows() - first); ++r) probes(first + r, r) = 1;
+      kernels.add_block(steps.rows(), *this, Rounded(kernels, probes, Raw()), out.data(), w);
+      for (Index r = 0; r < std::min<Index>(w, steps.rows() - first); ++r)
+        for (Index c = 0; c < w; ++c)
+          found_.push_back(unit(c) > 0 ? std::llround(double(out(r, c)) / unit(c)) : 0);
+    }
   }
   std::int64_t integer(Index step, Index vector) const {
-    const std::int32_t pair = pairs[std::size_t(step / 2 * kSingleLanes + vector)];
-    return static_cast<std::int16_t>(step % 2 ? pair >> 16 : pair);
+    return found_[std::size_t(step * kSingleLanes + vector)];
   }
-  double item(Index step, Index vector) const {
-    return double(integer(step, vector)) * double(units[std::size_t(vector)]);
+  double unit(Index vector) const { return double(units_[vector]); }
+  double item(Index step, Index vector) const { return double(integer(step, vector)) * unit(vector); }
+  operator RoundedGroup() const { return {integers_.data(), units_.data()}; }
+
+ private:
+  struct Raw {};
+  Rounded(const SingleKernels& kernels, const Matrix<float>& steps, Raw)
+      : integers_(kernels.group_items), units_(kSingleLanes) {
+    kernels.round_group(steps.rows(), steps.data(), steps.cols(), integers_.data(), units_.data());
   }
-  operator RoundedGroup() const { return {pairs.data(), units.data()}; }
+  Buffer<std::int32_t> integers_;
+  Buffer<float> units_;
+  std::vector<std::int64_t> found_;  // [step][vector]
 };
 
 // Some of the vectors are what a random one is not: all zero, constant, a single large item, tiny, huge.
@@ -54,7 +69,7 @@ TEST(SingleKernels, VectorsRoundToTheNearestUnit) {
       const auto from = steps_of_all_kinds(steps, "from");
       const Rounded rounded(kernels, from);
       for (Index r = 0; r < kSingleLanes; ++r) {
-        const double unit = double(rounded.units[std::size_t(r)]);
+        const double unit = rounded.unit(r);
         std::int64_t squares = 0;
         double norm = 0;
         for (Index k = 0; k < steps; ++k) {
@@ -74,7 +89,7 @@ TEST(SingleKernels, VectorsRoundToTheNearestUnit) {
 TEST(SingleKernels, BlocksOfIntegersAreExact) {
   constexpr int w = kSingleLanes;
   for (const SingleKernels& kernels : all_kernels())
-    for (const Index steps : {0, 1, 2, 7, 512}) {
+    for (const Index steps : {0, 1, 2, 7, 64, 65, 512}) {
       const Rounded rows(kernels, steps_of_all_kinds(steps, "rows")),
           columns(kernels, steps_of_all_kinds(steps, "columns"));
       auto out = random_matrix<float>(w, w + 3, "out");
@@ -84,13 +99,24 @@ TEST(SingleKernels, BlocksOfIntegersAreExact) {
         for (Index c = 0; c < w + 3; ++c) {
           std::int64_t sum = 0;
           for (Index k = 0; k < steps && c < w; ++k) sum += rows.integer(k, r) * columns.integer(k, c);
-          const double added =
-              c < w ? double(sum) * double(rows.units[std::size_t(r)]) * double(columns.units[std::size_t(c)])
-                    : 0;
+          const double added = c < w ? double(sum) * rows.unit(r) * columns.unit(c) : 0;
           ASSERT_NEAR(double(out(r, c)), before(r, c) + added,
                       4 * kEpsFloat * (std::abs(before(r, c)) + std::abs(added)));
         }
     }
+}
+
+TEST(SingleKernels, TilesOfBytesGiveTheSameBits) {
+  if (!has_integer_tiles()) GTEST_SKIP() << "no AMX";
+  const auto rows = steps_of_all_kinds(512, "rows"), columns = steps_of_all_kinds(512, "columns");
+  auto want = Matrix<float>::zeros(kSingleLanes, kSingleLanes),
+       got = Matrix<float>::zeros(kSingleLanes, kSingleLanes);
+  const SingleKernels vectors = single_kernels(simd_level(), false),
+                      tiles = single_kernels(simd_level(), true);
+  vectors.add_block(512, Rounded(vectors, columns), Rounded(vectors, rows), want.data(), kSingleLanes);
+  tiles.add_block(512, Rounded(tiles, columns), Rounded(tiles, rows), got.data(), kSingleLanes);
+  for (Index i = 0; i < kSingleLanes; ++i)
+    for (Index j = 0; j < kSingleLanes; ++j) EXPECT_EQ(got(i, j), want(i, j)) << i << ", " << j;
 }
 
 TEST(SingleKernels, WhatIsNotFiniteStaysSo) {
