@@ -89,26 +89,44 @@ void measure(DesignMatrix<T>& design, MatrixView<const double> y, Solution& solu
   solution.report.residual = scale > 0 ? error / scale : 0.0;
 }
 
-// A penalty chosen in float and coefficients refined in double; false if float does not carry that far.
+// Coefficients in double from an inverse in float; false if it does not carry that far.
 template <class T>
-bool solve_in_single(DesignMatrix<T>& design, const Problem& problem, bool dual, MatrixView<const double> y,
-                     Solution& solution, const Execution& execution) {
-  const std::optional<SinglePath> path = single_path(design, dual, y, problem.options, execution);
-  if (!path) return false;
-  const double shift = path->ridge * static_cast<double>(y.rows);
+bool refine(DesignMatrix<T>& design, bool dual, MatrixView<const double> y, double ridge,
+            const BlockOperator& inverse, Solution& solution, const Execution& execution) {
+  if (!inverse) return false;
   Matrix<double> unknowns = Matrix<double>::zeros(dual ? design.rows() : design.columns(), y.cols);
-  const CgResult cg = solve_shifted(design, y, dual, shift, path->inverse(shift, design.threads()),
+  const CgResult cg = solve_shifted(design, y, dual, ridge * static_cast<double>(y.rows), inverse,
                                     {refined_residual(sizeof(T)), kRefinements}, unknowns, execution);
   // Slow refinement means that float has lost the shift, and with it the errors that were compared.
   if (!cg.ok() && cg.relative_residual > 1e3 * refined_residual(sizeof(T))) return false;
+  solution.report.ridge = ridge;
+  solution.report.iterations = cg.iterations;
+  solution.values = dual ? design.adjoint(unknowns, "values") : std::move(unknowns);
+  return true;
+}
+
+// A penalty given, or chosen in float, and coefficients refined in double.
+template <class T>
+bool solve_in_single(DesignMatrix<T>& design, const Problem& problem, bool dual, MatrixView<const double> y,
+                     Solution& solution, const Execution& execution) {
+  const std::string side = dual ? "dual " : "primal ";
+  const auto n = static_cast<double>(y.rows);
   FitReport& report = solution.report;
-  report.ridge = path->ridge;
+  if (const auto ridge = problem.options.ridge) {
+    const BlockOperator inverse = single_inverse(design, dual, n * *ridge, y);
+    if (!refine(design, dual, y, *ridge, inverse, solution, execution)) return false;
+    report.ridge_rule = "given";
+    report.method = side + "Cholesky in single precision, refined";
+    return true;
+  }
+  const std::optional<SinglePath> path = single_path(design, dual, y, problem.options, execution);
+  if (!path) return false;
+  const BlockOperator inverse = path->inverse(n * path->ridge, design.threads());
+  if (!refine(design, dual, y, path->ridge, inverse, solution, execution)) return false;
   report.trials = path->trials;
-  report.iterations = cg.iterations;
   report.ridge_rule =
       y.rows > kLeftOut ? join("leave-one-out, from ", kLeftOut, " examples") : "leave-one-out";
-  report.method = join(dual ? "dual" : "primal", " band reduction in single precision, refined");
-  solution.values = dual ? design.adjoint(unknowns, "values") : std::move(unknowns);
+  report.method = side + "band reduction in single precision, refined";
   return true;
 }
 
@@ -118,8 +136,8 @@ void solve_direct(DesignMatrix<T>& design, const Problem& problem, Solver solver
   FitReport& report = solution.report;
   const bool dual = solver == Solver::dual;
   const bool large = (dual ? design.rows() : design.columns()) >= kSingleFrom;
-  if (large && !problem.options.ridge && solve_in_single(design, problem, dual, y, solution, execution))
-    return;
+  const bool minimum_norm = problem.options.ridge && *problem.options.ridge == 0;
+  if (large && !minimum_norm && solve_in_single(design, problem, dual, y, solution, execution)) return;
   PrimalSystem system = dual ? PrimalSystem{dual_gram(design), {}} : primal_system(design, y);
   const MatrixView<const double> rhs = dual ? y : system.rhs.view();
   Coefficients found = solve_gram(

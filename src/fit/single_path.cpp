@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "base/random.hpp"
+#include "linalg/cholesky.hpp"
 #include "linalg/multiply.hpp"
 #include "linalg/rounded_gram.hpp"
 #include "linalg/shifted_band.hpp"
@@ -250,6 +251,24 @@ std::optional<SinglePath> single_path(DesignMatrix<T>& design, bool dual, Matrix
   return out;
 }
 
+template <class T>
+BlockOperator single_inverse(DesignMatrix<T>& design, bool dual, double shift, MatrixView<const double> y) {
+  const int threads = design.threads();
+  System system = dual ? dual_system(design, y, {}) : primal_system_in_single(design, y, {});
+  for (Index i = 0; i < system.gram.rows(); ++i) system.gram(i, i) += static_cast<float>(shift);
+  const auto factor = std::make_shared<Matrix<float>>(std::move(system.gram));
+  if (!cholesky(*factor, threads).ok()) return {};
+  return [factor, threads](MatrixView<const double> in, MatrixView<double> out) {
+    Matrix<float> columns;
+    in_single(in, columns);
+    cholesky_solve(*factor, columns, threads);
+    for (Index i = 0; i < out.rows; ++i)
+      for (Index c = 0; c < out.cols; ++c) out(i, c) = static_cast<double>(columns(i, c));
+  };
+}
+
+template BlockOperator single_inverse(DesignMatrix<float>&, bool, double, MatrixView<const double>);
+template BlockOperator single_inverse(DesignMatrix<double>&, bool, double, MatrixView<const double>);
 template std::optional<SinglePath> single_path(DesignMatrix<float>&, bool, MatrixView<const double>,
                                                const FitOptions&, const Execution&);
 template std::optional<SinglePath> single_path(DesignMatrix<double>&, bool, MatrixView<const double>,

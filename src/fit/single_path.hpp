@@ -1,4 +1,4 @@
-// The penalty path of a large problem, in single precision.
+// The penalty path of a large problem, or its factor at a given penalty, in single precision.
 //
 // Choosing a penalty needs few digits; only the coefficients at the chosen one need them all. So the Gram
 // matrix K or G is summed from rounded features (rounded_gram.hpp) and reduced to a band in float, and its
@@ -40,6 +40,11 @@ struct SinglePath {
 template <class T>
 std::optional<SinglePath> single_path(DesignMatrix<T>& design, bool dual, MatrixView<const double> y,
                                       const FitOptions& options, const Execution& execution);
+
+// (K + shift)^-1 (dual) or (G + shift)^-1 to a few digits, for a shift that is given: by Cholesky. Nothing if
+// float loses the shift.
+template <class T>
+BlockOperator single_inverse(DesignMatrix<T>& design, bool dual, double shift, MatrixView<const double> y);
 
 // At most `most` different numbers below count, in order.
 std::vector<Index> draw_examples(Index count, Index most, std::uint64_t seed);

@@ -17,7 +17,8 @@ constexpr Index kRowTile = 256;
 constexpr Index kSolveColumns = 256;
 
 // below = below L^-T
-void solve_panel(MatrixView<const double> factor, MatrixView<double> below, int threads) {
+template <class T>
+void solve_panel(MatrixView<const T> factor, MatrixView<T> below, int threads) {
   const double flops = double(below.rows) * double(below.cols) * double(below.cols);
   parallel_for(threads_for(flops, threads), tile_count(below.rows, kRowTile), [&](Index item, int) {
     const Tile i = tile_at(below.rows, kRowTile, item);
@@ -26,7 +27,8 @@ void solve_panel(MatrixView<const double> factor, MatrixView<double> below, int 
 }
 
 // trailing -= panel panel^T, lower triangle
-void update_trailing(MatrixView<const double> panel, MatrixView<double> trailing, int threads) {
+template <class T>
+void update_trailing(MatrixView<const T> panel, MatrixView<T> trailing, int threads) {
   const Index n = trailing.rows, tile = square_tile(n);
   const double flops = double(n) * double(n) * double(panel.cols);
   parallel_for(threads_for(flops, threads), lower_tile_count(tile_count(n, tile)), [&](Index item, int) {
@@ -36,29 +38,31 @@ void update_trailing(MatrixView<const double> panel, MatrixView<double> trailing
     const auto right = panel.block(j.begin, 0, j.size, panel.cols);
     const auto out = trailing.block(i.begin, j.begin, i.size, j.size);
     if (pair.row == pair.col)
-      syrk(Trans::no, -1.0, left, 1.0, out);
+      syrk(Trans::no, T{-1}, left, T{1}, out);
     else
-      gemm(Trans::no, Trans::yes, -1.0, left, right, 1.0, out);
+      gemm(Trans::no, Trans::yes, T{-1}, left, right, T{1}, out);
   });
 }
 
-void solve_forward(MatrixView<const double> factor, MatrixView<double> b) {
+template <class T>
+void solve_forward(MatrixView<const T> factor, MatrixView<T> b) {
   for (Index k = 0; k < tile_count(b.rows, kPanel); ++k) {
     const Tile i = tile_at(b.rows, kPanel, k);
     const auto out = b.block(i.begin, 0, i.size, b.cols);
-    gemm(Trans::no, Trans::no, -1.0, factor.block(i.begin, 0, i.size, i.begin),
-         b.block(0, 0, i.begin, b.cols), 1.0, out);
+    gemm(Trans::no, Trans::no, T{-1}, factor.block(i.begin, 0, i.size, i.begin),
+         b.block(0, 0, i.begin, b.cols), T{1}, out);
     trsm(Side::left, Trans::no, factor.block(i.begin, i.begin, i.size, i.size), out);
   }
 }
 
-void solve_backward(MatrixView<const double> factor, MatrixView<double> b) {
+template <class T>
+void solve_backward(MatrixView<const T> factor, MatrixView<T> b) {
   for (Index k = tile_count(b.rows, kPanel) - 1; k >= 0; --k) {
     const Tile i = tile_at(b.rows, kPanel, k);
     const Index end = i.begin + i.size;
     const auto out = b.block(i.begin, 0, i.size, b.cols);
-    gemm(Trans::yes, Trans::no, -1.0, factor.block(end, i.begin, b.rows - end, i.size),
-         b.block(end, 0, b.rows - end, b.cols), 1.0, out);
+    gemm(Trans::yes, Trans::no, T{-1}, factor.block(end, i.begin, b.rows - end, i.size),
+         b.block(end, 0, b.rows - end, b.cols), T{1}, out);
     trsm(Side::left, Trans::yes, factor.block(i.begin, i.begin, i.size, i.size), out);
   }
 }
@@ -83,28 +87,25 @@ CholeskyResult cholesky_tile_of(MatrixView<T> a) {
   return {};
 }
 
-}  // namespace
-
-CholeskyResult cholesky_tile(MatrixView<double> a) { return cholesky_tile_of(a); }
-CholeskyResult cholesky_tile(MatrixView<float> a) { return cholesky_tile_of(a); }
-
-CholeskyResult cholesky(MatrixView<double> a, int threads) {
+template <class T>
+CholeskyResult factorise(MatrixView<T> a, int threads) {
   const Index n = a.rows;
   ensure(a.cols == n, "cholesky: (", n, " x ", a.cols, ") is not square");
   for (Index k = 0; k < tile_count(n, kPanel); ++k) {
     const Tile panel = tile_at(n, kPanel, k);
     const Index end = panel.begin + panel.size;
     const auto top = a.block(panel.begin, panel.begin, panel.size, panel.size);
-    const CholeskyResult result = cholesky_tile(top);
+    const CholeskyResult result = cholesky_tile_of(top);
     if (!result.ok()) return {result.status, panel.begin + result.pivot};
     const auto below = a.block(end, panel.begin, n - end, panel.size);
-    solve_panel(top, below, threads);
-    update_trailing(below, a.block(end, end, n - end, n - end), threads);
+    solve_panel<T>(top, below, threads);
+    update_trailing<T>(below, a.block(end, end, n - end, n - end), threads);
   }
   return {};
 }
 
-void cholesky_solve(MatrixView<const double> factor, MatrixView<double> b, int threads) {
+template <class T>
+void solve(MatrixView<const T> factor, MatrixView<T> b, int threads) {
   ensure(factor.rows == factor.cols && factor.rows == b.rows, "cholesky_solve: factor (", factor.rows, " x ",
          factor.cols, "), right-hand sides (", b.rows, " x ", b.cols, ")");
   const double flops = 2.0 * double(b.rows) * double(b.rows) * double(b.cols);
@@ -114,6 +115,19 @@ void cholesky_solve(MatrixView<const double> factor, MatrixView<double> b, int t
     solve_forward(factor, columns);
     solve_backward(factor, columns);
   });
+}
+
+}  // namespace
+
+CholeskyResult cholesky_tile(MatrixView<double> a) { return cholesky_tile_of(a); }
+CholeskyResult cholesky_tile(MatrixView<float> a) { return cholesky_tile_of(a); }
+CholeskyResult cholesky(MatrixView<double> a, int threads) { return factorise(a, threads); }
+CholeskyResult cholesky(MatrixView<float> a, int threads) { return factorise(a, threads); }
+void cholesky_solve(MatrixView<const double> factor, MatrixView<double> b, int threads) {
+  solve(factor, b, threads);
+}
+void cholesky_solve(MatrixView<const float> factor, MatrixView<float> b, int threads) {
+  solve(factor, b, threads);
 }
 
 }  // namespace headlens

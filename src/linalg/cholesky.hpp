@@ -20,9 +20,11 @@ struct [[nodiscard]] CholeskyResult {
 
 // After a failure the lower triangle holds neither A nor L.
 CholeskyResult cholesky(MatrixView<double> a, int threads);
+CholeskyResult cholesky(MatrixView<float> a, int threads);
 
 // B = (L L^T)^-1 B for B n x q.  2 n^2 q flops. Threads share the columns.
 void cholesky_solve(MatrixView<const double> factor, MatrixView<double> b, int threads);
+void cholesky_solve(MatrixView<const float> factor, MatrixView<float> b, int threads);
 
 // Cholesky of one small tile on the calling thread; the building block of the tiled and banded ones.
 CholeskyResult cholesky_tile(MatrixView<double> a);

@@ -25,13 +25,8 @@ constexpr int kTileSteps = 64;             // bytes of a row
 constexpr int kTileItems = kTile * kTile;  // of 4 bytes
 // Of kTile vectors and kTileSteps steps: high and low bytes for columns, [step / 4][vector][step % 4], then
 // for rows, [vector][step].
-constexpr int kPiece = 4 * kTileItems;
-
-enum Piece { kColumnHigh, kColumnLow, kRowHigh, kRowLow };
-
-const std::int32_t* piece(RoundedGroup group, Index tile, Index chunk, Piece which) {
-  return group.integers + (tile * (kRoundedSteps / kTileSteps) + chunk) * kPiece + which * kTileItems;
-}
+enum { kColumnHigh, kColumnLow, kRowHigh, kRowLow, kOrders };
+constexpr Index kChunk = kOrders * kTileItems, kVectors = kRoundedSteps / kTileSteps * kChunk;
 
 struct alignas(64) TileShapes {
   std::uint8_t palette = 1, start = 0, reserved[14] = {};
@@ -49,13 +44,12 @@ std::int32_t four_bytes(std::int32_t first, std::int32_t second, int shift) {
 
 void multiply_tile(Index chunks, RoundedGroup columns, Index column, RoundedGroup rows, Index row, float* out,
                    Index out_stride) {
-  constexpr Index kNext = kPiece;
-  const std::int32_t* right = piece(columns, column, 0, kColumnHigh);
-  const std::int32_t* left = piece(rows, row, 0, kRowHigh);
+  const std::int32_t* right = columns.integers + column * kVectors + kColumnHigh * kTileItems;
+  const std::int32_t* left = rows.integers + row * kVectors + kRowHigh * kTileItems;
   _tile_zero(0);
   _tile_zero(1);
   _tile_zero(2);
-  for (Index k = 0; k < chunks; ++k, left += kNext, right += kNext) {
+  for (Index k = 0; k < chunks; ++k, left += kChunk, right += kChunk) {
     _tile_loadd(3, left, 64);
     _tile_loadd(4, left + kTileItems, 64);
     _tile_loadd(5, right, 64);
@@ -88,7 +82,7 @@ void round_group(Index steps, const float* from, Index stride, std::int32_t* int
   for (Index tile = 0; tile < kSingleLanes / kTile; ++tile)
     for (Index chunk = 0; chunk < chunks; ++chunk)
       for (const int shift : {8, 0}) {
-        std::int32_t* column = integers + (tile * (kRoundedSteps / kTileSteps) + chunk) * kPiece +
+        std::int32_t* column = integers + tile * kVectors + chunk * kChunk +
                                (shift == 8 ? kColumnHigh : kColumnLow) * kTileItems;
         std::int32_t* row = column + (kRowHigh - kColumnHigh) * kTileItems;
         const std::int32_t* pair = pairs.data() + chunk * (kTileSteps / 2) * kSingleLanes + tile * kTile;

@@ -5,8 +5,11 @@
 #include <cmath>
 
 #include "features/feature_map.hpp"
+#include "fit/design_matrix.hpp"
 #include "headlens/error.hpp"
 #include "headlens/fit.hpp"
+#include "linalg/gram.hpp"
+#include "linalg/regularised.hpp"
 #include "reference/dense.hpp"
 #include "reference/features.hpp"
 #include "reference/random_sets.hpp"
@@ -232,22 +235,59 @@ TEST(Ridge, LargeAutomaticRidgeDoesNotDependOnThreadsOrBlocks) {
   }
 }
 
-// Chosen in float, solved as well as the double solver solves.
-TEST(Ridge, LargeAutomaticFitIsRefined) {
+// Phi V of the training sets, all but Phi itself in double: with (K + n ridge) alpha = Y it is Y - n ridge
+// alpha.
+template <class T>
+std::vector<double> fitted_by_cholesky(const Model& model, const LabelledSets& data, double ridge) {
+  const Index n = data.sets.count(), q = data.targets.outputs;
+  const auto map = FeatureMap<T>::make(model.features, model.dim, 0, model.heads);
+  const Execution execution;
+  DesignMatrix<T> design(*map, data.sets, true, 0, execution);
+  Dense y = targets_of(data);
+  centre(y);
+  const MatrixView<double> rhs(y.values.data(), n, q);
+  Matrix<double> phi(n, design.columns()), gram = Matrix<double>::zeros(n, n), alpha(n, q);
+  design.for_row_blocks("", [&](Index first, MatrixView<const T> block) {
+    for (Index i = 0; i < block.rows; ++i)
+      for (Index j = 0; j < block.cols; ++j) phi(first + i, j) = double(block(i, j));
+  });
+  add_outer(phi, gram, 1);
+  const double shift = double(n) * ridge;
+  EXPECT_TRUE(solve_regularised(gram, shift, rhs, alpha, 1).ok());
+  std::vector<double> out = data.targets.values;
+  for (Index i = 0; i < n * q; ++i) out[std::size_t(i)] -= shift * alpha.data()[i];
+  return out;
+}
+
+// Factored in float, solved as well as double solves.
+TEST(Ridge, LargeFitsAreRefined) {
   const LabelledSets data = labelled(equal_sets<double>(1100, 2, 3, 3), 4, 2);
-  for (const Index heads : {260, 400})
-    for (const Precision precision : {Precision::f64, Precision::f32}) {
-      FitOptions options = options_for(heads, std::nullopt);
-      options.features.precision = precision;
-      const Fit chosen = fit(data, options, {});
-      EXPECT_THAT(chosen.report.method, testing::HasSubstr("single precision"));
-      EXPECT_EQ(chosen.report.status, FitStatus::solved);
-      EXPECT_LT(chosen.report.residual, precision == Precision::f64 ? 1e-11 : 1e-6);
-      options.ridge = chosen.report.ridge;
-      const Fit given = fit(data, options, {});
-      EXPECT_LT(worst_difference(predict(chosen.model, data.sets, {}), predict(given.model, data.sets, {})),
-                precision == Precision::f64 ? 1e-9 : 1e-4);
-    }
+  for (const Index heads : {260, 400})  // p = 1040 < n, p = 1600 > n
+    for (const Precision precision : {Precision::f64, Precision::f32})
+      for (const std::optional<double> ridge :
+           {std::optional<double>(), std::optional(1e-3), std::optional(1.0)}) {
+        FitOptions options = options_for(heads, ridge);
+        options.features.precision = precision;
+        const bool single = precision == Precision::f32;
+        const Fit found = fit(data, options, {});
+        EXPECT_THAT(found.report.method,
+                    testing::HasSubstr(ridge ? "Cholesky in single" : "band reduction in single"));
+        EXPECT_EQ(found.report.status, FitStatus::solved);
+        EXPECT_LT(found.report.residual, single ? 1e-6 : 1e-11);
+        const auto want = (single ? fitted_by_cholesky<float>
+                                  : fitted_by_cholesky<double>)(found.model, data, found.report.ridge);
+        const auto got = predict(found.model, data.sets, {}).to_doubles();
+        ASSERT_EQ(got.size(), want.size());
+        for (std::size_t i = 0; i < got.size(); ++i) ASSERT_NEAR(got[i], want[i], single ? 1e-4 : 1e-9);
+      }
+}
+
+// A penalty that is nothing beside the rounding of float is met in double.
+TEST(Ridge, TinyGivenPenaltiesAreMetInDouble) {
+  const LabelledSets data = labelled(equal_sets<double>(1100, 2, 1, 3), 4);
+  const Fit result = fit(data, options_for(600, 1e-11), {});
+  EXPECT_EQ(result.report.method, "dual Cholesky");
+  EXPECT_EQ(result.report.ridge, 1e-11);
 }
 
 // Without noise the smallest penalty is the best, and float cannot tell it from nothing: then double chooses.
