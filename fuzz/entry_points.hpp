@@ -2,12 +2,16 @@
 // come out.
 #pragma once
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
 
 #include "data/set_file.hpp"
+#include "headlens/set_reader.hpp"
 #include "io/byte_reader.hpp"
 #include "io/model_file.hpp"
 #include "io/npy.hpp"
@@ -31,14 +35,42 @@ inline void read_safetensors(std::span<const std::byte> bytes) {
   io::read_safetensors(in, max_bytes);
 }
 
-// A whole set file: one layout, then the other.
-inline void read_sets(std::span<const std::byte> bytes) {
-  const NamedArrays arrays = io::parse_npz(bytes, "fuzz.npz", max_bytes);
-  try {
-    labelled_sets_from_arrays(arrays, DataLayout::sets, "fuzz.npz");
-  } catch (const Error&) {
+// A file that is only in memory, with a path.
+class MemoryFile {
+ public:
+  explicit MemoryFile(std::span<const std::byte> bytes) : descriptor_(memfd_create("fuzz", 0)) {
+    ensure(descriptor_ >= 0 && write(descriptor_, bytes.data(), bytes.size()) == std::ssize(bytes), "memfd");
   }
-  labelled_sets_from_arrays(arrays, DataLayout::sequence, "fuzz.npz");
+  ~MemoryFile() { close(descriptor_); }
+  MemoryFile(const MemoryFile&) = delete;
+  MemoryFile& operator=(const MemoryFile&) = delete;
+  std::string path() const { return join("/proc/self/fd/", descriptor_); }
+
+ private:
+  int descriptor_;
+};
+
+inline bool reads_whole(std::span<const std::byte> bytes, DataLayout layout) try {
+  labelled_sets_from_arrays(io::parse_npz(bytes, "fuzz.npz", 64 * max_bytes), layout, "fuzz.npz");
+  return true;
+} catch (const Error&) {
+  return false;
+}
+
+inline bool reads_in_blocks(const std::string& path, DataLayout layout) try {
+  SetReader reader(path, layout, Labels::needed, {.max_memory_bytes = 64 * max_bytes});
+  while (reader.remaining() > 0) reader.next(2);
+  return true;
+} catch (const Error&) {
+  return false;
+}
+
+// A set file in either layout, at once and a block at a time: both take it, or neither.
+inline void read_sets(std::span<const std::byte> bytes) {
+  const MemoryFile file(bytes);
+  for (const DataLayout layout : {DataLayout::sets, DataLayout::sequence})
+    ensure(reads_whole(bytes, layout) == reads_in_blocks(file.path(), layout),
+           "read at once and not in blocks, or the other way round");
 }
 
 inline void read_model(std::span<const std::byte> bytes) {
