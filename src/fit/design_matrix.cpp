@@ -51,6 +51,15 @@ Index DesignMatrix<T>::chunk_blocks() const {
 }
 
 template <class T>
+std::vector<Index> DesignMatrix<T>::used_columns() const {
+  const std::vector<Index> head = map_.head_of_column();
+  std::vector<Index> out;
+  for (Index j = 0; j < columns(); ++j)
+    if (head[static_cast<std::size_t>(j)] >= 0) out.push_back(j);
+  return out;
+}
+
+template <class T>
 const std::vector<double>& DesignMatrix<T>::means() {
   if (!means_.empty()) return means_;
   // By rows: a chunk of columns would grow with n.

@@ -29,7 +29,8 @@ class DesignMatrix {
   Index rows() const { return sets_.count(); }
   Index columns() const { return map_.columns(); }
   const Sets& sets() const { return sets_; }
-  const std::vector<double>& means();  // zeros without centring
+  std::vector<Index> used_columns() const;  // all but padding
+  const std::vector<double>& means();       // zeros without centring
 
   // Keeps the whole matrix from now on; the caller has seen to it that it fits.
   void cache();

@@ -62,30 +62,35 @@ double norm(MatrixView<const double> a) {
   return std::sqrt(sum);
 }
 
-// Fills in the training error and |Phi^T (Phi V - Y) / n + ridge V| / |Phi^T Y / n|.
+// Fills in the training error and |Phi^T (Phi V - Y) / n + ridge V| / |Phi^T Y / n|, in one pass.
 template <class T>
 void measure(DesignMatrix<T>& design, MatrixView<const double> y, Solution& solution) {
-  const Index n = y.rows, q = y.cols;
-  const Matrix<double> fitted = design.forward(solution.values, "check");
-  Matrix<double> both(n, 2 * q);
+  const Index p = design.columns(), q = y.cols;
+  const auto n = static_cast<double>(y.rows);
+  Matrix<double> gradient = Matrix<double>::zeros(p, q), product = Matrix<double>::zeros(p, q);
   double squares = 0;
-  for (Index i = 0; i < n; ++i)
+  design.for_row_blocks("check", [&](Index first, MatrixView<const T> block) {
+    Matrix<double> residual = Matrix<double>::zeros(block.rows, q);
+    add_product<T>(block, solution.values, residual, design.threads());
+    for (Index i = 0; i < block.rows; ++i)
+      for (Index c = 0; c < q; ++c) {
+        residual(i, c) -= y(first + i, c);
+        squares += residual(i, c) * residual(i, c);
+      }
+    add_transposed_product<T>(block, residual, gradient, design.threads());
+    add_transposed_product<T>(block, y.block(first, 0, block.rows, q), product, design.threads());
+  });
+  solution.report.train_loss = squares / (n * static_cast<double>(q));
+  for (Index j = 0; j < p; ++j)
     for (Index c = 0; c < q; ++c) {
-      const double residual = fitted(i, c) - y(i, c);
-      squares += residual * residual;
-      both(i, c) = residual / static_cast<double>(n);
-      both(i, q + c) = y(i, c) / static_cast<double>(n);
+      gradient(j, c) = gradient(j, c) / n + solution.report.ridge * solution.values(j, c);
+      product(j, c) /= n;
     }
-  solution.report.train_loss = squares / static_cast<double>(n * q);
-  Matrix<double> gradient = design.adjoint(both, "check");
-  for (Index j = 0; j < gradient.rows(); ++j)
-    for (Index c = 0; c < q; ++c) gradient(j, c) += solution.report.ridge * solution.values(j, c);
-  const auto view = std::as_const(gradient).view();
-  const double error = norm(view.block(0, 0, gradient.rows(), q));
-  double scale = norm(view.block(0, q, gradient.rows(), q));
+  const double error = norm(gradient);
+  double scale = norm(product);
   // Where Phi^T Y is itself rounding (no feature varies with Y), errors count beside |Phi| |Y| instead.
   if (error > residual_limit(sizeof(T)) * scale)
-    scale = std::max(scale, 1e-6 * std::sqrt(design.mean_square_row() / static_cast<double>(n)) * norm(y));
+    scale = std::max(scale, 1e-6 * std::sqrt(design.mean_square_row() / n) * norm(y));
   solution.report.residual = scale > 0 ? error / scale : 0.0;
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <memory>
+#include <numeric>
 
 #include "base/random.hpp"
 #include "linalg/cholesky.hpp"
@@ -29,16 +30,35 @@ MatrixView<const float> in_single(MatrixView<const double> a, Matrix<float>& buf
   return out;
 }
 
-Matrix<float> transposed(MatrixView<const double> a) {
-  Matrix<float> out(a.cols, a.rows);
-  for (Index i = 0; i < a.rows; ++i)
-    for (Index j = 0; j < a.cols; ++j) out(j, i) = static_cast<float>(a(i, j));
+// Of a, the rows of `unknowns`, as columns. Columns of Phi that are padding, zeros, are no unknowns: they
+// need not be factorised.
+Matrix<float> pick_transposed(MatrixView<const double> a, const std::vector<Index>& unknowns) {
+  Matrix<float> out(a.cols, std::ssize(unknowns));
+  for (Index i = 0; i < out.cols(); ++i)
+    for (Index j = 0; j < a.cols; ++j)
+      out(j, i) = static_cast<float>(a(unknowns[static_cast<std::size_t>(i)], j));
+  return out;
+}
+
+// The way back: zeros elsewhere.
+template <class T>
+void put_transposed(MatrixView<const float> a, const std::vector<Index>& unknowns, MatrixView<T> out) {
+  for (Index i = 0; i < out.rows; ++i) std::fill_n(out.row(i), out.cols, T(0));
+  for (Index i = 0; i < a.cols; ++i)
+    for (Index j = 0; j < a.rows; ++j)
+      out(unknowns[static_cast<std::size_t>(i)], j) = static_cast<T>(a(j, i));
+}
+
+std::vector<Index> all_below(Index count) {
+  std::vector<Index> out(static_cast<std::size_t>(count));
+  std::iota(out.begin(), out.end(), Index{0});
   return out;
 }
 
 // What the path starts from, on either side. Row k of `left_out` belongs to example examples[k]: its unit
 // vector in the dual, its features in the primal.
 struct System {
+  std::vector<Index> unknowns;  // all examples, or the columns of Phi but for padding
   Matrix<float> gram;
   Matrix<float> rhs;  // (q, size): Y^T or Y^T Phi
   Matrix<float> left_out;
@@ -47,8 +67,8 @@ struct System {
 template <class T>
 System dual_system(DesignMatrix<T>& design, MatrixView<const double> y, const std::vector<Index>& examples) {
   const Index n = design.rows();
-  System out{Matrix<float>::zeros(n, n), transposed(y),
-             Matrix<float>::zeros(static_cast<Index>(examples.size()), n)};
+  System out{all_below(n), Matrix<float>::zeros(n, n), pick_transposed(y, all_below(n)),
+             Matrix<float>::zeros(std::ssize(examples), n)};
   Matrix<float> buffer;
   design.for_column_chunks("gram", [&](Index, MatrixView<const T> chunk) {
     add_rounded_outer(in_single(chunk, buffer), out.gram, design.threads());
@@ -60,23 +80,25 @@ System dual_system(DesignMatrix<T>& design, MatrixView<const double> y, const st
 template <class T>
 System primal_system_in_single(DesignMatrix<T>& design, MatrixView<const double> y,
                                const std::vector<Index>& examples) {
-  const Index p = design.columns();
-  System out{Matrix<float>::zeros(p, p), {}, Matrix<float>(static_cast<Index>(examples.size()), p)};
-  Matrix<double> rhs = Matrix<double>::zeros(p, y.cols);
+  const std::vector<Index> columns = design.used_columns();
+  const Index p = std::ssize(columns);
+  System out{columns, Matrix<float>::zeros(p, p), {}, Matrix<float>(std::ssize(examples), p)};
+  Matrix<double> rhs = Matrix<double>::zeros(design.columns(), y.cols);
   Matrix<float> buffer;
   std::size_t next = 0;
   design.for_row_blocks("gram", [&](Index first, MatrixView<const T> block) {
     add_transposed_product<T>(block, y.block(first, 0, block.rows, y.cols), rhs, design.threads());
     for (Index i = 0; i < block.rows; i += kRowTile) {
       const Index rows = std::min(kRowTile, block.rows - i);
-      const MatrixView<const float> tile = in_single(block.block(i, 0, rows, p), buffer);
-      add_rounded_inner(tile, out.gram, design.threads());
+      const MatrixView<const float> tile = in_single(block.block(i, 0, rows, block.cols), buffer);
+      add_rounded_inner(tile, columns, out.gram, design.threads());
       for (; next < examples.size() && examples[next] < first + i + rows; ++next)
-        std::copy_n(tile.row(examples[next] - first - i), p,
-                    out.left_out.view().row(static_cast<Index>(next)));
+        for (Index j = 0; j < p; ++j)
+          out.left_out(static_cast<Index>(next), j) =
+              tile(examples[next] - first - i, columns[static_cast<std::size_t>(j)]);
     }
   });
-  out.rhs = transposed(rhs);
+  out.rhs = pick_transposed(rhs, columns);
   return out;
 }
 
@@ -151,22 +173,22 @@ std::vector<RidgeTrial> errors(const std::vector<Trial>& trials, MatrixView<cons
 Matrix<float> dual_residuals(const BandReduction<float>& band, Matrix<float> solutions, int threads) {
   band.from_band_basis(solutions, threads);
   Matrix<float> out(solutions.cols(), solutions.rows());
-  for (Index i = 0; i < out.rows(); ++i)
-    for (Index k = 0; k < out.cols(); ++k) out(i, k) = solutions(k, i);
+  put_transposed<float>(solutions, all_below(out.rows()), out);
   return out;
 }
 
 // Y - Phi V of every trial.
 template <class T>
-Matrix<float> primal_residuals(DesignMatrix<T>& design, const BandReduction<float>& band,
-                               Matrix<float> solutions, MatrixView<const double> y) {
-  band.from_band_basis(solutions, design.threads());
-  Matrix<float> out(design.rows(), solutions.rows()), buffer;
+Matrix<float> primal_residuals(DesignMatrix<T>& design, const SinglePath& path, Matrix<float> solutions,
+                               MatrixView<const double> y) {
+  path.band.from_band_basis(solutions, design.threads());
+  Matrix<float> values(design.columns(), solutions.rows()), out(design.rows(), solutions.rows()), buffer;
+  put_transposed<float>(solutions, path.unknowns, values);
   design.for_row_blocks("ridge path", [&](Index first, MatrixView<const T> block) {
     const MatrixView<float> rows = out.view().block(first, 0, block.rows, out.cols());
     for (Index i = 0; i < rows.rows; ++i)
       for (Index k = 0; k < rows.cols; ++k) rows(i, k) = static_cast<float>(y(first + i, k % y.cols));
-    multiply(Trans::no, Trans::yes, -1.0F, in_single(block, buffer), solutions, 1.0F, rows, design.threads());
+    multiply(Trans::no, Trans::no, -1.0F, in_single(block, buffer), values, 1.0F, rows, design.threads());
   });
   return out;
 }
@@ -188,12 +210,11 @@ std::vector<Index> draw_examples(Index count, Index most, std::uint64_t seed) {
 BlockOperator SinglePath::inverse(double shift, int threads) const {
   const auto factor = std::make_shared<ShiftedBand<float>>(band, static_cast<float>(shift));
   return [this, factor, threads](MatrixView<const double> in, MatrixView<double> out) {
-    Matrix<float> rows = transposed(in);
+    Matrix<float> rows = pick_transposed(in, unknowns);
     band.to_band_basis(rows, threads);
     factor->solve(rows, threads);
     band.from_band_basis(rows, threads);
-    for (Index i = 0; i < out.rows; ++i)
-      for (Index c = 0; c < out.cols; ++c) out(i, c) = static_cast<double>(rows(c, i));
+    put_transposed<double>(rows, unknowns, out);
   };
 }
 
@@ -212,6 +233,7 @@ std::optional<SinglePath> single_path(DesignMatrix<T>& design, bool dual, Matrix
         system.gram(i, j) += static_cast<float>(mean_diagonal / static_cast<double>(n));
 
   SinglePath out;
+  out.unknowns = std::move(system.unknowns);
   out.band = BandReduction<float>::reduce(std::move(system.gram), threads, [&](double done) {
     execution.check_cancelled();
     execution.report("factorise", done, 1);
@@ -242,7 +264,7 @@ std::optional<SinglePath> single_path(DesignMatrix<T>& design, bool dual, Matrix
   copy_rows(solutions.view().block(0, 0, found.rows(), found.cols()), found);
   out.trials = errors(trials,
                       dual ? dual_residuals(out.band, std::move(found), threads)
-                           : primal_residuals(design, out.band, std::move(found), y),
+                           : primal_residuals(design, out, std::move(found), y),
                       examples);
   const auto best = static_cast<std::size_t>(best_trial(out.trials));
   const bool at_the_edge = best + 1 == out.trials.size() && out.trials.size() < ridges.size();
@@ -258,12 +280,12 @@ BlockOperator single_inverse(DesignMatrix<T>& design, bool dual, double shift, M
   for (Index i = 0; i < system.gram.rows(); ++i) system.gram(i, i) += static_cast<float>(shift);
   const auto factor = std::make_shared<Matrix<float>>(std::move(system.gram));
   if (!cholesky(*factor, threads).ok()) return {};
-  return [factor, threads](MatrixView<const double> in, MatrixView<double> out) {
-    Matrix<float> columns;
-    in_single(in, columns);
-    cholesky_solve(*factor, columns, threads);
-    for (Index i = 0; i < out.rows; ++i)
-      for (Index c = 0; c < out.cols; ++c) out(i, c) = static_cast<double>(columns(i, c));
+  return [factor, unknowns = std::move(system.unknowns), threads](MatrixView<const double> in,
+                                                                  MatrixView<double> out) {
+    Matrix<float> rows = pick_transposed(in, unknowns);
+    for (Index j = 0; j < rows.rows(); ++j)
+      cholesky_solve(*factor, {rows.view().row(j), rows.cols(), 1}, threads);
+    put_transposed<double>(rows, unknowns, out);
   };
 }
 

@@ -29,7 +29,8 @@ inline constexpr Index kLeftOut = 512;
 struct SinglePath {
   double ridge = 0;
   std::vector<RidgeTrial> trials;  // from the largest penalty down to the smallest that float can tell from 0
-  BandReduction<float> band;       // of K + c 1 1^T / n, or of G
+  BandReduction<float> band;       // of K + c 1 1^T / n, or of G without padding
+  std::vector<Index> unknowns;     // those of the design that the band is of: all, or all but padding
 
   // (K + shift)^-1 to a few digits.
   BlockOperator inverse(double shift, int threads) const;

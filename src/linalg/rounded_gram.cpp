@@ -5,23 +5,22 @@
 
 #include "base/parallel.hpp"
 #include "headlens/error.hpp"
-#include "linalg/blas.hpp"
 #include "linalg/single.hpp"
 #include "linalg/tiles.hpp"
 
 namespace headlens {
 namespace {
 
-// With Trans::no the rows of `from` are the vectors, with Trans::yes its columns. All vectors are packed,
-// kSingleLanes side by side: the same packing serves as rows and as columns of a block.
+// The vectors are the rows of `from`, or its `columns`. All are packed, kSingleLanes side by side: the same
+// packing serves as rows and as columns of a block.
 class RoundedGram {
  public:
-  RoundedGram(Trans trans, MatrixView<const float> from, MatrixView<float> gram)
-      : trans_(trans),
-        from_(from),
+  RoundedGram(MatrixView<const float> from, const std::vector<Index>* columns, MatrixView<float> gram)
+      : from_(from),
+        columns_(columns ? columns->data() : nullptr),
         gram_(gram),
-        size_(trans == Trans::no ? from.rows : from.cols),
-        depth_(trans == Trans::no ? from.cols : from.rows),
+        size_(columns ? std::ssize(*columns) : from.rows),
+        depth_(columns ? from.rows : from.cols),
         groups_(tile_count(size_, kSingleLanes)),
         kernels_(single_kernels(simd_level())),
         integers_(groups_ * kernels_.group_items),
@@ -57,20 +56,28 @@ class RoundedGram {
     const Tile lanes = tile_at(size_, kSingleLanes, g);
     std::int32_t* integers = integers_.data() + g * kernels_.group_items;
     float* units = units_.data() + g * kSingleLanes;
-    if (trans_ == Trans::yes && lanes.size == kSingleLanes)
-      return kernels_.round_group(panel.size, &from_(panel.begin, lanes.begin), from_.stride, integers,
-                                  units);
+    if (are_neighbours(lanes))
+      return kernels_.round_group(panel.size, &from_(panel.begin, columns_[lanes.begin]), from_.stride,
+                                  integers, units);
     if (buffer.size() == 0) buffer = Buffer<float>(kSingleLanes * kRoundedSteps);
     gather(lanes, panel, buffer.data());
     kernels_.round_group(panel.size, buffer.data(), kSingleLanes, integers, units);
   }
 
+  bool are_neighbours(Tile lanes) const {
+    if (!columns_ || lanes.size < kSingleLanes) return false;
+    for (Index r = 1; r < kSingleLanes; ++r)
+      if (columns_[lanes.begin + r] != columns_[lanes.begin] + r) return false;
+    return true;
+  }
+
   // Vectors side by side, a step a row; zeros beyond the last.
   void gather(Tile lanes, Tile panel, float* to) const {
     if (lanes.size < kSingleLanes) std::fill_n(to, kSingleLanes * panel.size, 0.0F);
-    if (trans_ == Trans::yes) {
+    if (columns_) {
       for (Index k = 0; k < panel.size; ++k)
-        std::copy_n(from_.row(panel.begin + k) + lanes.begin, lanes.size, to + k * kSingleLanes);
+        for (Index r = 0; r < lanes.size; ++r)
+          to[k * kSingleLanes + r] = from_(panel.begin + k, columns_[lanes.begin + r]);
       return;
     }
     constexpr Index kLine = 16;  // a cache line of each row at a time
@@ -94,8 +101,8 @@ class RoundedGram {
         gram_(i.begin + r, j.begin + c) += block[r * kSingleLanes + c];
   }
 
-  Trans trans_;
   MatrixView<const float> from_;
+  const Index* columns_;  // or none: rows
   MatrixView<float> gram_;
   Index size_, depth_, groups_;
   SingleKernels kernels_;
@@ -106,10 +113,11 @@ class RoundedGram {
 }  // namespace
 
 void add_rounded_outer(MatrixView<const float> rows, MatrixView<float> gram, int threads) {
-  RoundedGram(Trans::no, rows, gram).add(threads);
+  RoundedGram(rows, nullptr, gram).add(threads);
 }
-void add_rounded_inner(MatrixView<const float> rows, MatrixView<float> gram, int threads) {
-  RoundedGram(Trans::yes, rows, gram).add(threads);
+void add_rounded_inner(MatrixView<const float> rows, const std::vector<Index>& columns,
+                       MatrixView<float> gram, int threads) {
+  RoundedGram(rows, &columns, gram).add(threads);
 }
 
 }  // namespace headlens

@@ -11,11 +11,15 @@
 // sqrt(eps_f32) |R|. Good enough to choose a penalty and to precondition.
 #pragma once
 
+#include <vector>
+
 #include "linalg/matrix.hpp"
 
 namespace headlens {
 
 void add_rounded_outer(MatrixView<const float> rows, MatrixView<float> gram, int threads);
-void add_rounded_inner(MatrixView<const float> rows, MatrixView<float> gram, int threads);
+// Of the columns named, in this order.
+void add_rounded_inner(MatrixView<const float> rows, const std::vector<Index>& columns,
+                       MatrixView<float> gram, int threads);
 
 }  // namespace headlens
