@@ -38,7 +38,7 @@ fuzz:
 	@cmake --preset fuzz && cmake --build --preset fuzz -j $(JOBS)
 	@fuzz/run 60
 
-# Every part runs, whatever became of the others; the target fails if one did. About an hour and a half.
+# Every part runs, whatever became of the others; the target fails if one did. About two hours.
 BENCH_PARTS := run fit predict run_kernels recovery growth python_overhead "startup --build" table
 bench: build
 	@scripts/setup bench
