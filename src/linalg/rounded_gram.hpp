@@ -1,4 +1,4 @@
-// Gram matrices of rounded vectors: G += R R^T or R^T R, as in gram.hpp, in half the time of float.
+// Gram matrices of rounded vectors: G += R R^T or R^T R, as in gram.hpp, with half the instructions of float.
 //
 // Over every kRoundedSteps summed items each vector is rounded to 16-bit integers in a unit of its own, and
 // integers are multiplied and summed exactly, two products at a time. So G is, but for the rounding of its
@@ -7,7 +7,7 @@
 //   |N_k| <= unit / 2,   unit <= |v| / kRoundedItem, v the kRoundedSteps items of the vector around k
 //
 // As a Gram matrix it is positive semidefinite, and the singular values of R move by |N| at most: some
-// 1e-4 (sqrt(rows) + sqrt(cols)) of a typical item, where rounding G itself to float moves them by
+// 1e-4 (sqrt(rows) + sqrt(cols)) of a typical item. Rounding G itself to float may move them by
 // sqrt(eps_f32) |R|. Good enough to choose a penalty and to precondition.
 #pragma once
 

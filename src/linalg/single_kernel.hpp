@@ -75,7 +75,7 @@ inline void multiply_rows(Index steps, RoundedGroup columns, RoundedGroup rows, 
 
 }  // namespace
 
-// integers[step / 2][vector]: the even step in the low half, the odd one in the high.
+// pairs[step / 2][vector]: the even step in the low half, the odd one in the high.
 void round_group(Index steps, const float* from, Index stride, std::int32_t* pairs, float* units) {
   Floats squares[kVectors] = {}, largest[kVectors] = {}, per_unit[kVectors];
   for (Index k = 0; k < steps; ++k)
