@@ -39,7 +39,8 @@ inline std::span<const std::byte> as_span(const std::string& bytes) {
 class FolderTest : public ::testing::Test {
  protected:
   FolderTest() {
-    std::string name = (std::filesystem::temp_directory_path() / "headlens-io-").string() + std::string(6, 'X');
+    std::string name =
+        (std::filesystem::temp_directory_path() / "headlens-io-").string() + std::string(6, 'X');
     folder = ::mkdtemp(name.data());
   }
   ~FolderTest() override { std::filesystem::remove_all(folder); }
