@@ -15,8 +15,8 @@ double examples_per_unknown(const Split& split, Index heads) {
   return static_cast<double>(split.train_x.rows) * e / (static_cast<double>(heads) * d * (d + e));
 }
 
-Split first_examples(const Split& split, Index heads) {
-  const double share = kEnoughEquations / examples_per_unknown(split, heads);
+Split first_examples(const Split& split, Index heads, double equations) {
+  const double share = equations / examples_per_unknown(split, heads);
   if (share >= 0.5) return split;
   const Index k = split.tokens;
   const auto rows = static_cast<Index>(share * static_cast<double>(split.train_x.rows / k)) * k;
@@ -27,14 +27,15 @@ Split first_examples(const Split& split, Index heads) {
 }
 
 RecoveryStatus verdict(const Split& split, const Candidate& candidate, const Challenge& challenge,
-                       bool expired) {
+                       const Proof& proof, bool expired) {
   if (squared_norm(split.train_y) == 0)
     return RecoveryStatus::not_identified;  // the zero layer has no heads to find
   const double c = examples_per_unknown(split, candidate.heads());
-  if (candidate.held_out_error < kProof)
-    return challenge.returns ? RecoveryStatus::recovered
-           : expired         ? RecoveryStatus::stalled
-                             : RecoveryStatus::not_identified;
+  if (candidate.held_out_error <= kProof) {
+    if (proof.doubt == Doubt::none) return RecoveryStatus::recovered;
+    if (proof.doubt == Doubt::few_distinct) return RecoveryStatus::needs_more_examples;
+    return expired ? RecoveryStatus::stalled : RecoveryStatus::not_identified;
+  }
   if (c < kFewestEquations) return RecoveryStatus::needs_more_examples;
   // Least squares with p of N equations spent leaves (1 - p/N) of the noise on its own examples and (1 + p/N)
   // of it on others: sqrt((c + 1) / (c - 1)) between the two errors. Twice that is more than noise.
@@ -47,6 +48,20 @@ RecoveryStatus verdict(const Split& split, const Candidate& candidate, const Cha
   return generalises ? RecoveryStatus::not_identified : RecoveryStatus::needs_more_examples;
 }
 
+void describe(const Proof& proof, const Candidate& candidate, Certificate& certificate) {
+  if (proof.relative.empty()) return;
+  const AttentionLayer layer = unpack_layer(candidate.theta, candidate.w);
+  certificate.per_head.clear();
+  for (Index i = 0; i < layer.heads(); ++i) {
+    const auto head = static_cast<std::size_t>(i);
+    const HeadSummary summary = summarise_head(layer, i);
+    certificate.per_head.push_back({summary.scale, summary.effective_rank, summary.w_norm,
+                                    proof.relative[head].theta, proof.relative[head].w});
+  }
+  certificate.smallest_singular_value = proof.response;
+  certificate.weakest_shares = proof.shares;
+}
+
 bool describe(const Split& split, const Candidate& candidate, std::uint64_t seed, Effort& effort,
               Certificate& certificate) {
   const AttentionLayer layer = unpack_layer(candidate.theta, candidate.w);
@@ -55,9 +70,9 @@ bool describe(const Split& split, const Candidate& candidate, std::uint64_t seed
   problem.evaluate(copy_of(candidate.theta), 0, point);
   problem.linearise(point);
   if (!point.finite) return false;
-  const ErrorBars bars = error_bars(
-      problem, point, candidate.held_out_error < kProof ? ResidualIs::anything : ResidualIs::noise, seed);
-  const WeakestDirection weakest = weakest_direction(problem, point, bars.draws);
+  const auto stop = [&] { return effort.must_stop(); };
+  const ErrorBars bars = error_bars(problem, point, ResidualIs::noise, seed, stop);
+  const WeakestDirection weakest = weakest_direction(problem, point, bars.draws, stop);
   effort.inner += bars.inner + weakest.products;
   certificate.noise = bars.noise;
   certificate.smallest_singular_value = weakest.response;

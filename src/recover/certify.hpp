@@ -2,6 +2,7 @@
 #pragma once
 
 #include "recover/challenge.hpp"
+#include "recover/proof.hpp"
 
 namespace headlens {
 
@@ -14,11 +15,14 @@ inline constexpr double kFewestEquations = 1.5;
 // And this many are plenty, even for logits of deviation 16: more examples only sharpen what these show.
 inline constexpr double kEnoughEquations = 32;
 // The first examples of the split, enough for this many heads; the split itself if it has hardly more.
-Split first_examples(const Split& split, Index heads);
+Split first_examples(const Split& split, Index heads, double equations = kEnoughEquations);
 
 // See RecoveryStatus for the meaning of each outcome.
 RecoveryStatus verdict(const Split& split, const Candidate& candidate, const Challenge& challenge,
-                       bool expired);
+                       const Proof& proof, bool expired);
+
+// What was proved of every head, for the certificate.
+void describe(const Proof& proof, const Candidate& candidate, Certificate& certificate);
 
 // Conditioning, noise, and every head with its error bars; false where the heads cannot be evaluated.
 bool describe(const Split& split, const Candidate& candidate, std::uint64_t seed, Effort& effort,

@@ -25,14 +25,15 @@ struct Draw {
 
 // The errors that noise of deviation one makes.
 Draw draw_errors(const Tangent<double>& tangent, const VariableProjection::Point& point,
-                 const Preconditioner& preconditioner, double mu, Stream stream) {
+                 const Preconditioner& preconditioner, double mu, Stream stream,
+                 const std::function<bool()>& stop) {
   const VariableProjection& problem = tangent.problem();
   Matrix<double> noise(problem.rows(), problem.outputs()), moved(problem.rows(), problem.outputs());
   for (Index i = 0; i < noise.rows() * noise.cols(); ++i) noise.data()[i] = stream.normal();
   Matrix<double> projected = copy_of(noise), gradient(problem.dim(), problem.heads() * problem.dim());
   tangent.project(projected);
   tangent.adjoint(projected, gradient);
-  Step step = solve_step(tangent, gradient, mu, kTolerance, kMostInner, preconditioner, [] { return false; });
+  Step step = solve_step(tangent, gradient, mu, kTolerance, kMostInner, preconditioner, stop);
   tangent.derivative(step.direction, moved);
   add(-1.0, moved, noise);
   Draw draw{std::move(step.direction), Matrix<double>(point.phi.cols(), problem.outputs()), step.inner};
@@ -75,7 +76,7 @@ double bar(const std::vector<MatrixView<const double>>& draws, const VariablePro
 }  // namespace
 
 ErrorBars error_bars(VariableProjection& problem, const VariableProjection::Point& point, ResidualIs residual,
-                     std::uint64_t seed) {
+                     std::uint64_t seed, const std::function<bool()>& stop) {
   const Index d = problem.dim(), m = problem.heads(), e = problem.outputs();
   const double equations = static_cast<double>(problem.rows() * e),
                unknowns = static_cast<double>(m * d * (d + e));
@@ -91,7 +92,7 @@ ErrorBars error_bars(VariableProjection& problem, const VariableProjection::Poin
   const int draws = residual == ResidualIs::noise ? 16 : 3;  // a bound needs no quantile
   for (int r = 0; r < draws; ++r) {
     drawn.push_back(draw_errors(tangent, point, preconditioner, mu,
-                                Stream(seed, "error bars", static_cast<std::uint64_t>(r))));
+                                Stream(seed, "error bars", static_cast<std::uint64_t>(r)), stop));
     out.inner += drawn.back().inner;
   }
   for (Index i = 0; i < m; ++i) {

@@ -11,6 +11,7 @@
 // bound: |error|^2 <= |residual|^2 lambda_max(C) <= |residual|^2 (tr C^2)^(1/2).
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "recover/variable_projection.hpp"
@@ -31,6 +32,6 @@ struct ErrorBars {
 };
 
 ErrorBars error_bars(VariableProjection& problem, const VariableProjection::Point& point, ResidualIs residual,
-                     std::uint64_t seed);
+                     std::uint64_t seed, const std::function<bool()>& stop);
 
 }  // namespace headlens

@@ -4,13 +4,17 @@
 #include <utility>
 
 #include "recover/certify.hpp"
+#include "recover/proof.hpp"
 #include "recover/reduce.hpp"
+#include "recover/whiteness.hpp"
 
 namespace headlens {
 namespace {
 
 constexpr double kAgreement = 0.05;  // relative distance at which two starts have found the same noisy heads
 constexpr double kHelps = 0.95;      // an error this much smaller is not chance
+constexpr double kUnexplained = 0.9;  // of the labels: more than this left is no noise floor
+constexpr double kSlack = 0.02;       // by which the error of noisy heads may rise when one is dropped
 constexpr Index kDirectionsBeyond = 4;  // of the span, after the heads, so that a gap can be seen
 
 // Equations per unknown that the search for the heads uses; the rest only sharpens what it finds. Even logits
@@ -48,11 +52,12 @@ void run_starts(const Split& split, Index heads, const Starts& starts, int first
   for (int start = first; start < last && !(start > 0 && effort.expired()); ++start) {
     ++effort.starts;
     Candidate next = solve_start(split, heads, starts, start, lm, effort);
-    const bool agrees = start > 0 && distance(next, found.best) < kAgreement;
+    const bool alone = found.best.theta.cols() == 0;
+    const bool agrees = !alone && distance(next, found.best) < kAgreement;
     found.challenge.agrees = found.challenge.agrees || agrees;
-    if (start == 0 || next.held_out_error < found.best.held_out_error) {
+    if (alone || next.held_out_error < found.best.held_out_error) {
       // A much better start makes the agreement of worse ones worthless.
-      if (start > 0 && !agrees) found.challenge.agrees = false;
+      if (!alone && !agrees) found.challenge.agrees = false;
       found.best = std::move(next);
     }
     if (found.settled()) break;
@@ -67,8 +72,28 @@ Found probe(const Split& split, Index heads, const Starts& starts, Effort& effor
   return found;
 }
 
+bool leaves_noise(const Split& split, const Candidate& candidate, std::uint64_t seed, Effort& effort) {
+  return candidate.held_out_error < kUnexplained &&
+         residual_whiteness(split, candidate, seed, effort.threads()).is_noise();
+}
+
 bool explains_better(const Candidate& more, const Candidate& fewer) {
   return more.held_out_error < kHelps * fewer.held_out_error;
+}
+
+// At a noise floor with perhaps too many heads: as few as leave the held-out error where it is. That more do not
+// help has then been seen. Independent starts with this many are to agree with them.
+void drop_surplus(const Split& split, const Starts& starts, Effort& effort, Found& best,
+                  Certificate& certificate) {
+  if (!leaves_noise(split, best.best, starts.options.seed, effort)) return;
+  Candidate fewer = reduce(split, copy_of(best.best), kSlack, effort);
+  if (fewer.heads() < best.best.heads()) {
+    certificate.trials.push_back({fewer.heads(), fewer.train_error, fewer.held_out_error});
+    best = {std::move(fewer), {}};
+    run_starts(split, best.best.heads(), starts, 0, starts.options.starts, {}, effort, best);
+  } else if (best.challenge.more_heads_help) {
+    best.challenge.more_heads_help = more_heads_help(split, best, starts, effort, certificate);
+  }
 }
 
 }  // namespace
@@ -96,29 +121,36 @@ Found search(const Split& split, Index heads, const Starts& starts, Effort& effo
 
 Found search_head_count(const Split& split, const Starts& starts, Effort& effort, Certificate& certificate) {
   const int few = std::min(kFewStarts, starts.options.starts);
+  const auto record = [&](const Candidate& c) {
+    certificate.trials.push_back({c.heads(), c.train_error, c.held_out_error});
+  };
   const auto glance = [&](Index heads) {
     Found found;
     run_starts(split, heads, starts, 0, few, {}, effort, found);
-    certificate.trials.push_back({heads, found.best.train_error, found.best.held_out_error});
+    record(found.best);
+    // What is nearly explained may lack a faint head, or two that are nearly parallel: more heads from random
+    // starts would wander in the valley that the missing ones leave.
+    if (found.best.held_out_error < kNear && found.best.held_out_error > kProof) {
+      found.best = sharpen(split, std::move(found.best), true, starts.options.seed, effort);
+      record(found.best);
+    }
     return found;
   };
   const Index most = starts.options.max_heads;
   const Index first = starts.span.values.empty() ? 1 : std::min(starts.span.count_heads(), most);
   Found best = glance(first);
-  for (Index heads = 2 * first; best.best.held_out_error > kProof && !effort.expired(); heads *= 2) {
+  for (Index heads = first; best.best.held_out_error > kProof && heads < most && !effort.expired();) {
+    heads = std::min(2 * heads, most);
     best.challenge.more_heads_help = true;  // until shown otherwise
-    if (heads > most || examples_per_unknown(split, heads) < kFewestEquations) break;
-    // Where fewer heads agree on a noise floor already, more must first show that they help.
-    if (best.challenge.agrees) {
+    if (examples_per_unknown(split, heads) < kFewestEquations) break;
+    // Where fewer heads are at a noise floor already, more must first show that they help.
+    if (best.challenge.agrees || leaves_noise(split, best.best, starts.options.seed, effort)) {
       Found more = probe(split, heads, starts, effort);
-      certificate.trials.push_back({heads, more.best.train_error, more.best.held_out_error});
+      record(more.best);
       best.challenge.more_heads_help = explains_better(more.best, best.best);
       if (!best.challenge.more_heads_help && heads > 2 * first) break;
       if (!best.challenge.more_heads_help) continue;
-      if (more.settled()) {
-        best = std::move(more);
-        break;
-      }
+      if (more.settled()) return more;
     }
     Found found = glance(heads);
     const bool helps = explains_better(found.best, best.best);
@@ -128,6 +160,7 @@ Found search_head_count(const Split& split, const Starts& starts, Effort& effort
     else if (heads > 2 * first)
       break;
   }
+  if (best.best.held_out_error > kProof) drop_surplus(split, starts, effort, best, certificate);
   if (!best.settled())
     run_starts(split, best.best.heads(), starts, few, starts.options.starts, {}, effort, best);
   return best;

@@ -48,37 +48,47 @@ auto timed(Certificate& certificate, const std::string& name, Work&& work) {
   return result;
 }
 
-// Fewer heads if fewer do; then every challenge that the verdict asks for.
-void put_to_the_test(const Split& split, const Starts& starts, Effort& effort, Found& found,
-                     Certificate& certificate) {
+// An answer that leaves noise: fewer heads if fewer do, then every challenge that the verdict asks for.
+void test_noisy(const Split& split, const Starts& starts, Effort& effort, Found& found,
+                Certificate& certificate) {
   const RecoverOptions& options = starts.options;
-  const bool noisy = found.best.held_out_error > kProof;
-  if (noisy && options.heads && found.challenge.agrees)
+  if (options.heads && found.challenge.agrees)
     found.challenge.more_heads_help = more_heads_help(split, found, starts, effort, certificate);
-  if (noisy && !(found.challenge.agrees && !found.challenge.more_heads_help)) return;
-  // Without noise a part of the examples shows what all of them would.
-  const Split enough = noisy ? split : first_examples(split, found.best.heads());
+  if (!found.challenge.agrees || found.challenge.more_heads_help) return;
   if (!options.heads || looks_degenerate(found.best))
     found.best = timed(certificate, "reduce",
-                       [&] { return reduce(enough, std::move(found.best), noisy ? 0.02 : 0.0, effort); });
-  if (noisy || enough.train_x.rows < split.train_x.rows)
-    found.best = timed(certificate, "polish", [&] {
-      const LmOptions tight{.ridge = 1e-14, .mu = 1e-6, .stall_steps = 8, .flat = kTight};
-      return solve_from(split, std::move(found.best.theta), tight, "polish", effort);
-    });
-  if (noisy) {
-    const Whiteness white = residual_whiteness(split, found.best, options.seed, effort.threads());
-    found.challenge.leaves_noise = white.is_noise();
-    certificate.residual_z = std::max(std::abs(white.between_tokens), white.with_functions);
-  }
+                       [&] { return reduce(split, std::move(found.best), 0.02, effort); });
+  found.best = timed(certificate, "polish", [&] {
+    const LmOptions tight{.ridge = 1e-14, .mu = 1e-6, .stall_steps = 8, .flat = kTight};
+    return solve_from(split, std::move(found.best.theta), tight, "polish", effort);
+  });
+  const Whiteness white = residual_whiteness(split, found.best, options.seed, effort.threads());
+  found.challenge.leaves_noise = white.is_noise();
+  certificate.residual_z = std::max(std::abs(white.between_tokens), white.with_functions);
   found.challenge.returns = timed(
-      certificate, "nudge", [&] { return returns_after_nudge(enough, found.best, options.seed, effort); });
+      certificate, "nudge", [&] { return returns_after_nudge(split, found.best, options.seed, effort); });
   timed(certificate, "error bars",
-        [&] { return describe(enough, found.best, options.seed, effort, certificate); });
+        [&] { return describe(split, found.best, options.seed, effort, certificate); });
+}
+
+// An answer that predicts 8 digits: fewer heads if fewer do, the last digit, and a bound on every head.
+Proof test_exact(const Split& split, const Units& units, const RecoverOptions& options, Effort& effort,
+                 Found& found, Certificate& certificate) {
+  const Split enough = first_examples(split, found.best.heads());  // a part shows what all of them would
+  if (!options.heads || looks_degenerate(found.best))
+    found.best =
+        timed(certificate, "reduce", [&] { return reduce(enough, std::move(found.best), 0, effort); });
+  found.best = timed(certificate, "polish", [&] {
+    return sharpen(split, std::move(found.best), !options.heads, options.seed, effort);
+  });
+  return timed(certificate, "error bars", [&] {
+    return prove(split, found.best, units.theta_weights(), options.seed, effort);
+  });
 }
 
 // Any layer: no method that ends here knows more of it than the examples say.
-void recover_heads(const Split& split, const RecoverOptions& options, Effort& effort, Recovery& recovery) {
+void recover_heads(const Split& split, const Units& units, const RecoverOptions& options, Effort& effort,
+                   Recovery& recovery) {
   Certificate& certificate = recovery.certificate;
   const double bytes = predicted_bytes(split, options.heads.value_or(options.max_heads));
   MemoryBudget(effort.execution()).require(bytes, "the recovery");
@@ -91,15 +101,24 @@ void recover_heads(const Split& split, const RecoverOptions& options, Effort& ef
     return options.heads ? search(split, *options.heads, starts, effort)
                          : search_head_count(split, starts, effort, certificate);
   });
-  put_to_the_test(split, starts, effort, found, certificate);
-  certificate.status = verdict(split, found.best, found.challenge, effort.expired());
+  if (found.best.held_out_error > kProof && found.best.held_out_error < kNear)
+    found.best = timed(certificate, "polish", [&] {
+      return sharpen(split, std::move(found.best), false, options.seed, effort);
+    });
+  Proof proof;
+  if (found.best.held_out_error > kProof)
+    test_noisy(split, starts, effort, found, certificate);
+  else
+    proof = test_exact(split, units, options, effort, found, certificate);
+  certificate.status = verdict(split, found.best, found.challenge, proof, effort.expired());
+  describe(proof, found.best, certificate);
   certificate.heads = found.best.heads();
   certificate.train_error = found.best.train_error;
   certificate.held_out_error = found.best.held_out_error;
   certificate.examples_per_unknown = examples_per_unknown(split, certificate.heads);
   const bool certified =
       certificate.status == RecoveryStatus::recovered || certificate.status == RecoveryStatus::approximate;
-  if (certified) recovery.layer = unpack_layer(found.best.theta, found.best.w);
+  if (certified) recovery.layer = from_units(units, unpack_layer(found.best.theta, found.best.w));
 }
 
 }  // namespace
@@ -130,12 +149,13 @@ Recovery recover(const Examples& examples, const RecoverOptions& options, const 
   Recovery recovery;
   Certificate& certificate = recovery.certificate;
   const bool any_layer = options.method == RecoverMethod::varpro || options.method == RecoverMethod::sculpt;
-  const Units units = any_layer ? units_of(examples) : Units{};  // those of a parity are known
+  const Units units = any_layer ? units_of(examples) : plain_units(examples);  // those of a parity are known
+  require_representable(units);
   const Examples scaled = in_units(examples, units);
   const Split split = hold_out(scaled);
   Effort effort(options, execution);
   if (any_layer)
-    recover_heads(split, options, effort, recovery);
+    recover_heads(split, units, options, effort, recovery);
   else
     learn_parity(split, options, effort, recovery);
   certificate.trials.push_back({certificate.heads, certificate.train_error, certificate.held_out_error});
@@ -145,7 +165,7 @@ Recovery recover(const Examples& examples, const RecoverOptions& options, const 
   certificate.steps = effort.steps;
   certificate.inner_steps = effort.inner;
   certificate.trace = std::move(effort.trace);
-  from_units(units, recovery);
+  if (certificate.noise) *certificate.noise = std::scalbn(*certificate.noise, units.labels);
   certificate.seconds = std::chrono::duration<double>(Clock::now() - start).count();
   return recovery;
 }

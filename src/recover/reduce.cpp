@@ -70,6 +70,13 @@ Matrix<double> merge_closest(const Candidate& c, const std::vector<double>& norm
   return keep_heads(merged.theta, all_but(c.heads(), pair.second));
 }
 
+// Without noise fewer heads must do as well to the last digits, or nearly parallel heads would be merged: 13
+// digits, or what the solver left of more heads. With noise: up to the slack.
+double acceptable(const Candidate& candidate, double slack) {
+  if (candidate.held_out_error > kProof) return candidate.held_out_error * (1 + slack);
+  return std::min(kProof, std::max(1e-13, 10 * candidate.held_out_error));
+}
+
 }  // namespace
 
 bool looks_degenerate(const Candidate& candidate) {
@@ -88,7 +95,7 @@ Candidate reduce(const Split& split, Candidate candidate, double slack, Effort& 
   if (kept.empty()) return candidate;
   if (static_cast<Index>(kept.size()) < candidate.heads()) {
     Candidate fewer = solve_from(split, keep_heads(candidate.theta, kept), polish_options(), "prune", effort);
-    if (fewer.held_out_error < std::max(kProof, candidate.held_out_error * (1 + slack)))
+    if (fewer.held_out_error < acceptable(candidate, slack))
       candidate = std::move(fewer);
   }
   while (candidate.heads() > 1 && !effort.expired()) {
@@ -99,7 +106,7 @@ Candidate reduce(const Split& split, Candidate candidate, double slack, Effort& 
       Matrix<double> theta = merging ? merge_closest(candidate, sizes)
                                      : keep_heads(candidate.theta, all_but(candidate.heads(), smallest));
       Candidate fewer = solve_from(split, std::move(theta), polish_options(), "merge", effort);
-      if (fewer.held_out_error >= std::max(kProof, candidate.held_out_error * (1 + slack))) continue;
+      if (fewer.held_out_error >= acceptable(candidate, slack)) continue;
       candidate = std::move(fewer);
       removed = true;
       break;

@@ -22,7 +22,7 @@ struct Candidate {
   double train_error = 1;
   double held_out_error = 1;
 
-  Index heads() const { return theta.cols() / theta.rows(); }
+  Index heads() const { return theta.rows() ? theta.cols() / theta.rows() : 0; }
 };
 
 // Counts, clock and cancellation of one recovery.

@@ -1,19 +1,28 @@
-// Examples in units in which tokens and labels are of size one, and results back in the units given. Starts,
-// damping and single precision count on that size. The units are powers of two, so nothing is rounded:
+// Examples in units in which every coordinate of the tokens, and the labels, are of size one, and results back
+// in the units given. Starts, damping and single precision count on that size. The units are powers of two, so
+// nothing is rounded:
 //
-//   X = a X',  Y = b Y':    Theta = Theta' / a^2,  W = W' b / a
+//   x_a = 2^t_a x'_a,  Y = 2^y Y':    Theta_ab = Theta'_ab 2^-(t_a + t_b),  W_bc = W'_bc 2^(y - t_b)
 #pragma once
 
 #include "headlens/recover.hpp"
+#include "linalg/matrix.hpp"
 
 namespace headlens {
 
 struct Units {
-  double tokens = 1, labels = 1;  // a, b
+  std::vector<int> tokens;  // t (d)
+  int labels = 0;           // y
+
+  std::vector<double> theta_weights() const;  // 2^-t_a, divided by the largest of them
 };
 
 Units units_of(const Examples& examples);
-Examples in_units(const Examples& examples, const Units& units);  // X', Y'; the same arrays where both are 1
-void from_units(const Units& units, Recovery& recovery);
+Units plain_units(const Examples& examples);                      // as given
+Examples in_units(const Examples& examples, const Units& units);  // X', Y'; the same arrays where all are 0
+AttentionLayer from_units(const Units& units, const AttentionLayer& layer);
+
+// Throws if a layer of these units has entries that a double cannot hold.
+void require_representable(const Units& units);
 
 }  // namespace headlens

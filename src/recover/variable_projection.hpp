@@ -50,6 +50,9 @@ class VariableProjection {
   // of the attended tokens. J^T J is about I_d x B for inputs with identity covariance.
   Matrix<double> curvature(const Point& point, Index rows) const;
 
+  // K (m d, e): the stacked C^i W_i of one row.
+  void slopes(const Point& point, Index row, MatrixView<double> out) const;
+
   template <class T>
   void weigh_rows(MatrixView<T> a) const;
 
@@ -63,8 +66,6 @@ class VariableProjection {
   int threads() const { return threads_; }
 
  private:
-  void slopes(const Point& point, Index row, MatrixView<double> out) const;
-
   MatrixView<const double> x_, y_;
   AttentionMap<double> map_;
   int threads_;

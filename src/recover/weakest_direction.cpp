@@ -75,7 +75,8 @@ Ritz rayleigh_ritz(const Vectors& basis, std::size_t wanted) {
 }  // namespace
 
 WeakestDirection weakest_direction(VariableProjection& problem, const VariableProjection::Point& point,
-                                   const std::vector<Matrix<double>>& starts) {
+                                   const std::vector<Matrix<double>>& starts,
+                                   const std::function<bool()>& stop) {
   const Index d = problem.dim(), m = problem.heads();
   Matrix<double> image(problem.rows(), problem.outputs());
   Tangent<double> tangent(problem);
@@ -98,12 +99,17 @@ WeakestDirection weakest_direction(VariableProjection& problem, const VariablePr
   std::vector<double> values;
   while (!ritz.lowest.empty()) {
     values.push_back(inner_product(ritz.lowest[0].a, ritz.lowest[0].ha));
-    out.shares.clear();
-    for (Index i = 0; i < m; ++i)
-      out.shares.push_back(squared_norm(std::as_const(ritz.lowest[0].a).view().block(0, i * d, d, d)));
-    const bool settled =
+    out.values.clear();
+    out.value_shares.clear();
+    for (const Vector& v : ritz.lowest) {
+      out.values.push_back(std::max(0.0, inner_product(v.a, v.ha)));
+      out.value_shares.emplace_back();
+      for (Index i = 0; i < m; ++i)
+        out.value_shares.back().push_back(squared_norm(std::as_const(v.a).view().block(0, i * d, d, d)));
+    }
+    out.settled =
         values.size() > kWindow && values[values.size() - 1 - kWindow] < (1 + kSettled) * values.back();
-    if (settled || out.steps == kMostSteps) break;
+    if (out.settled || out.steps == kMostSteps || stop()) break;
     basis.clear();
     std::vector<Matrix<double>> residuals;
     for (Vector& v : ritz.lowest) {
@@ -118,6 +124,7 @@ WeakestDirection weakest_direction(VariableProjection& problem, const VariablePr
     ++out.steps;
   }
   out.products = (out.steps + 1) * static_cast<int>(block);
+  if (!out.value_shares.empty()) out.shares = out.value_shares[0];
   const double value = values.empty() ? 0 : std::max(0.0, values.back());
   out.response = std::sqrt(value * squared_norm(point.theta) / std::max(problem.y_squares(), 1e-300));
   return out;

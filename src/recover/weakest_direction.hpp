@@ -16,10 +16,15 @@ struct WeakestDirection {
   // size in this direction and W follows as best it can.
   double response = 0;
   std::vector<double> shares;   // of each head in the direction; they sum to one
+  // The lowest eigenvalues of H that were found, rising, and each head's share of each. All others are larger.
+  std::vector<double> values;
+  std::vector<std::vector<double>> value_shares;
+  bool settled = false;
   int steps = 0, products = 0;  // products with H
 };
 
 WeakestDirection weakest_direction(VariableProjection& problem, const VariableProjection::Point& point,
-                                   const std::vector<Matrix<double>>& starts);
+                                   const std::vector<Matrix<double>>& starts,
+                                   const std::function<bool()>& stop);
 
 }  // namespace headlens

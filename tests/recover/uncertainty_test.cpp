@@ -53,7 +53,7 @@ TEST(ErrorBars, DrawsHaveTheCovarianceOfLeastSquares) {
       theta_trace[i] += covariance(i * kDim * kDim + j, i * kDim * kDim + j);
   for (int r = 0; r < kRepeats; ++r) {
     const ErrorBars bars =
-        error_bars(p.projection, p.point, ResidualIs::anything, static_cast<std::uint64_t>(r));
+        error_bars(p.projection, p.point, ResidualIs::anything, static_cast<std::uint64_t>(r), [] { return false; });
     for (Index j = 0; j < kHeads * kDim * kDim; ++j)
       sum[j / (kDim * kDim)] += std::pow(packed(bars.draws[0], j), 2) / kRepeats;
   }
@@ -63,7 +63,7 @@ TEST(ErrorBars, DrawsHaveTheCovarianceOfLeastSquares) {
 TEST(ErrorBars, NoiseIsEstimatedWithoutBias) {
   Problem p;
   // 540 equations less 56 unknowns, of which Theta is not even fitted here: sigma to 10%.
-  EXPECT_NEAR(error_bars(p.projection, p.point, ResidualIs::noise, 0).noise / 0.01, 1, 0.15);
+  EXPECT_NEAR(error_bars(p.projection, p.point, ResidualIs::noise, 0, [] { return false; }).noise / 0.01, 1, 0.15);
 }
 
 TEST(WeakestDirection, IsTheSmallestSingularValueOfTheProjectedJacobian) {
@@ -75,8 +75,8 @@ TEST(WeakestDirection, IsTheSmallestSingularValueOfTheProjectedJacobian) {
   const SymmetricEigen eigen = symmetric_eigen(covariance.view().block(0, 0, size, size));
   ASSERT_TRUE(eigen.ok());
   const double smallest = std::sqrt(1 / eigen.values.back());
-  const ErrorBars bars = error_bars(p.projection, p.point, ResidualIs::anything, 0);
-  const WeakestDirection found = weakest_direction(p.projection, p.point, bars.draws);
+  const ErrorBars bars = error_bars(p.projection, p.point, ResidualIs::anything, 0, [] { return false; });
+  const WeakestDirection found = weakest_direction(p.projection, p.point, bars.draws, [] { return false; });
   const double unit = std::sqrt(p.projection.y_squares() / squared_norm(p.point.theta));
   EXPECT_GE(found.response * unit, smallest * (1 - 1e-8));  // a Rayleigh quotient bounds from above
   EXPECT_LE(found.response * unit, smallest * 1.01);

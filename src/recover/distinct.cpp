@@ -1,0 +1,58 @@
+#include "recover/distinct.hpp"
+
+#include <algorithm>
+#include <set>
+#include <vector>
+
+namespace headlens {
+namespace {
+
+constexpr double kPlenty = 3;  // equations per unknown that need no fresh example
+
+// The tokens of one example, sorted: equal for examples that differ in their order only.
+std::vector<std::vector<double>> sorted_tokens(MatrixView<const double> x, Index example, Index k) {
+  std::vector<std::vector<double>> out;
+  for (Index t = 0; t < k; ++t) {
+    const double* row = x.row(example * k + t);
+    out.emplace_back(row, row + x.cols);
+  }
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+struct Seen {
+  std::set<std::vector<std::vector<double>>> examples;
+  Index rows = 0;  // distinct tokens in distinct examples
+};
+
+Seen distinct_examples(const Split& split) {
+  Seen seen;
+  for (Index example = 0; example < split.train_x.rows / split.tokens; ++example) {
+    auto tokens = sorted_tokens(split.train_x, example, split.tokens);
+    Index different = 1;
+    for (std::size_t t = 1; t < tokens.size(); ++t) different += tokens[t] != tokens[t - 1];
+    if (seen.examples.insert(std::move(tokens)).second) seen.rows += different;
+  }
+  return seen;
+}
+
+double per_unknown(const Split& split, Index heads, Index rows) {
+  const double d = static_cast<double>(split.train_x.cols), e = static_cast<double>(split.train_y.cols);
+  return static_cast<double>(rows) * e / (static_cast<double>(heads) * d * (d + e));
+}
+
+}  // namespace
+
+double distinct_equations_per_unknown(const Split& split, Index heads) {
+  return per_unknown(split, heads, distinct_examples(split).rows);
+}
+
+bool held_out_is_fresh(const Split& split, Index heads) {
+  const Seen seen = distinct_examples(split);
+  if (per_unknown(split, heads, seen.rows) >= kPlenty) return true;
+  for (Index example = 0; example < split.held_x.rows / split.tokens; ++example)
+    if (!seen.examples.contains(sorted_tokens(split.held_x, example, split.tokens))) return true;
+  return false;
+}
+
+}  // namespace headlens

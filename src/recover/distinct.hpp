@@ -1,0 +1,16 @@
+// Examples that say something new. The layer treats the tokens of an example alike, so an example whose tokens
+// were seen before, in whatever order, adds no equation; tokens of signs repeat soon.
+#pragma once
+
+#include "recover/search.hpp"
+
+namespace headlens {
+
+// Equations per unknown, from distinct examples and distinct tokens in them only.
+double distinct_equations_per_unknown(const Split& split, Index heads);
+
+// Does a held-out example differ from all others? If none does, predicting them proves nothing, and the other
+// examples must be evidence enough by their number.
+bool held_out_is_fresh(const Split& split, Index heads);
+
+}  // namespace headlens

@@ -1,0 +1,193 @@
+#include "recover/linearisation.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "base/parallel.hpp"
+#include "linalg/blas.hpp"
+#include "linalg/qr.hpp"
+#include "recover/certify.hpp"
+#include "recover/normal_equations.hpp"
+
+namespace headlens {
+namespace {
+
+constexpr Index kMostUnknowns = 1100;  // entries of Theta: the factor has the square of that
+constexpr double kLean = 8;            // equations per unknown: more hardly sharpen what these show
+constexpr double kLeanLarge = 4;       // of problems whose factorisation takes a second
+constexpr double kLarge = 4e9;         // flops with 8 equations per unknown
+constexpr Index kGroups = 4;           // of outputs, factored side by side; fixed, so threads change nothing
+
+bool all_finite(const Matrix<double>& a) {
+  return std::all_of(a.data(), a.data() + a.rows() * a.cols(), [](double x) { return std::isfinite(x); });
+}
+
+// A direction that nothing sees gets the smallest response that rounding could hide.
+void lift_zeros(Matrix<double>& lower) {
+  double largest = 0;
+  for (Index j = 0; j < lower.rows(); ++j) largest = std::max(largest, std::abs(lower(j, j)));
+  for (Index j = 0; j < lower.rows(); ++j)
+    if (std::abs(lower(j, j)) < 1e-18 * largest) lower(j, j) = 1e-18 * largest;
+}
+
+// Phi at theta and its QR.
+struct Features {
+  Matrix<double> p, phi;  // (n k m, k), (n k, m d)
+  TallQr qr;
+  Matrix<double> factor;  // L_1
+};
+
+std::optional<Features> features_at(const Split& split, const Matrix<double>& theta, int threads) {
+  const Index d = theta.rows(), m = theta.cols() / d, rows = split.train_x.rows;
+  if (rows < m * d || !all_finite(theta)) return std::nullopt;
+  Matrix<double> p(rows * m, split.tokens), phi(rows, m * d);
+  AttentionMap<double>(split.train_x, split.tokens, m, threads).evaluate(theta, p, phi);
+  if (!all_finite(phi)) return std::nullopt;
+  TallQr qr(copy_of(phi));
+  Matrix<double> factor = qr.factor();
+  lift_zeros(factor);
+  return Features{std::move(p), std::move(phi), std::move(qr), std::move(factor)};
+}
+
+void qr_step(const Features& f, Projected& out) {
+  const Index features = f.factor.rows(), e = out.w.cols();
+  f.qr.rotate(out.residual);
+  const MatrixView<double> step = out.residual.view().block(0, 0, features, e);
+  trsm(Side::left, Trans::yes, f.factor, step);
+  for (Index i = 0; i < features; ++i)
+    for (Index c = 0; c < e; ++c) out.w(i, c) += step(i, c);
+}
+
+// The best W, refined once against its own residual, so that the residual is good to the rounding of Y.
+Projected project(const Split& split, const Features& f) {
+  const Index features = f.factor.rows(), rows = split.train_x.rows, e = split.train_y.cols;
+  Projected out{0, Matrix<double>::zeros(features, e), Matrix<double>(rows, e)};
+  copy_rows(split.train_y, out.residual);
+  for (int pass = 0; pass < 2; ++pass) {
+    qr_step(f, out);
+    copy_rows(split.train_y, out.residual);
+    gemm(Trans::no, Trans::no, -1.0, f.phi, std::as_const(out.w).view(), 1.0, out.residual);
+  }
+  out.squares = squared_norm(out.residual);
+  return out;
+}
+
+// (sum_i |Phi_i W_i|^2)^(1/2)
+double magnitude_of(const Matrix<double>& phi, const Matrix<double>& w, Index d) {
+  double squares = 0;
+  Matrix<double> part(phi.rows(), w.cols());
+  for (Index i = 0; i < w.rows() / d; ++i) {
+    gemm(Trans::no, Trans::no, 1.0, phi.view().block(0, i * d, phi.rows(), d), w.view().block(i * d, 0, d, w.cols()),
+         0.0, part);
+    squares += squared_norm(part);
+  }
+  return std::sqrt(squares);
+}
+
+// J_c (n k, m d^2) and, last, the residual of output c: entry (a, i d + b) of dTheta moves the row of token a
+// by x_a (C^i W_i)_b.
+Matrix<double> derivative_of_output(const Split& split, const Matrix<double>& slopes,
+                                    const Matrix<double>& residual, Index c) {
+  const Index e = residual.cols();
+  const Index rows = split.train_x.rows, d = split.train_x.cols, features = slopes.cols() / e;
+  Matrix<double> out(rows, d * features + 1);
+  for (Index row = 0; row < rows; ++row) {
+    const double* x = split.train_x.row(row);
+    double* to = out.view().row(row);
+    for (Index a = 0; a < d; ++a)
+      for (Index j = 0; j < features; ++j) to[a * features + j] = x[a] * slopes(row, j * e + c);
+    to[d * features] = residual(row, c);
+  }
+  return out;
+}
+
+// [L^T; rows] as one triangular factor again.
+Matrix<double> stack_and_factor(const Matrix<double>& lower, MatrixView<const double> rows) {
+  const Index p = rows.cols;
+  const Index above = lower.rows();
+  Matrix<double> stacked(std::max(p, above + rows.rows), p);
+  std::fill_n(stacked.data(), stacked.rows() * p, 0.0);
+  for (Index i = 0; i < above; ++i)
+    for (Index j = i; j < p; ++j) stacked(i, j) = lower(j, i);
+  copy_rows(rows, stacked.view().block(above, 0, rows.rows, p));
+  return TallQr(std::move(stacked)).factor();
+}
+
+}  // namespace
+
+bool can_be_dense(const Split& split, Index heads) {
+  const Index d = split.train_x.cols;
+  return heads * d * d <= kMostUnknowns && examples_per_unknown(split, heads) >= 1;
+}
+
+Split dense_examples(const Split& split, Index heads) {
+  const double d = static_cast<double>(split.train_x.cols), p = static_cast<double>(heads) * d * d,
+               unknowns = static_cast<double>(heads) * d * (d + static_cast<double>(split.train_y.cols));
+  return first_examples(split, heads, 2 * kLean * unknowns * p * p < kLarge ? kLean : kLeanLarge);
+}
+
+std::optional<Projected> project(const Split& split, const Matrix<double>& theta, int threads) {
+  const std::optional<Features> f = features_at(split, theta, threads);
+  if (!f) return std::nullopt;
+  return project(split, *f);
+}
+
+std::optional<Linearisation> linearise(const Split& split, const Matrix<double>& theta, int threads) {
+  const Index d = theta.rows(), m = theta.cols() / d, features = m * d, p = d * features;
+  const Index rows = split.train_x.rows, e = split.train_y.cols, outside = rows - features;
+  if (outside < 1 || outside * e < p) return std::nullopt;
+  std::optional<Features> f = features_at(split, theta, threads);
+  if (!f) return std::nullopt;
+  Projected projected = project(split, *f);
+
+  VariableProjection problem(split.train_x, split.train_y, split.tokens, m, threads);
+  Matrix<double> slopes(rows, features * e);  // C^i W_i of every row
+  VariableProjection::Point point = problem.make_point();
+  point.p = std::move(f->p);
+  point.phi = std::move(f->phi);
+  point.w = copy_of(projected.w);
+  problem.linearise(point);
+  parallel_for(threads, rows, [&](Index row, int) {
+    problem.slopes(point, row, MatrixView<double>(slopes.view().row(row), features, e));
+  });
+
+  Linearisation out;
+  out.magnitude = magnitude_of(point.phi, point.w, d);
+  out.coupling = Matrix<double>(e * features, p);
+  std::vector<Matrix<double>> parts(static_cast<std::size_t>(std::min(e, kGroups)));
+  const auto groups = static_cast<Index>(parts.size());
+  parallel_for(threads, groups, [&](Index group, int) {
+    Matrix<double> lower;
+    for (Index c = group; c < e; c += groups) {
+      Matrix<double> derivative = derivative_of_output(split, slopes, projected.residual, c);
+      f->qr.rotate(derivative);
+      copy_rows(derivative.view().block(0, 0, features, p), out.coupling.view().block(c * features, 0, features, p));
+      lower = stack_and_factor(lower, derivative.view().block(features, 0, outside, p + 1));
+    }
+    parts[static_cast<std::size_t>(group)] = std::move(lower);
+  });
+  Matrix<double> lower = std::move(parts[0]);
+  for (std::size_t g = 1; g < parts.size(); ++g) {
+    Matrix<double> upper = Matrix<double>::zeros(p + 1, p + 1);
+    for (Index i = 0; i <= p; ++i)
+      for (Index j = i; j <= p; ++j) upper(i, j) = parts[g](j, i);
+    lower = stack_and_factor(lower, upper);
+  }
+  // The residual came along as the last column: its coordinates in Q stand in the last row of L.
+  out.factor = Matrix<double>(p, p);
+  out.along = Matrix<double>(p, 1);
+  copy_rows(lower.view().block(0, 0, p, p), out.factor);
+  for (Index j = 0; j < p; ++j) out.along(j, 0) = lower(p, j);
+  lift_zeros(out.factor);
+  out.beyond = lower(p, p) * lower(p, p);
+  out.squares = projected.squares;
+  out.theta = copy_of(theta);
+  out.w = std::move(projected.w);
+  out.phi = std::move(f->factor);
+  out.equations = rows * e;
+  if (!all_finite(out.factor) || !all_finite(out.along) || !all_finite(out.w)) return std::nullopt;
+  return out;
+}
+
+}  // namespace headlens

@@ -1,0 +1,242 @@
+"""Layers that are hard to tell apart, drawn from families, and what a certificate says of each.
+
+A layer that is called recovered comes with bars: |Theta - true Theta| / |true Theta| and the same of W stay
+below them. One that does not is a false certificate. Run on its own for other seeds and more cases:
+
+    python tests/long/certificate_families.py --count 10000 --seed 7
+"""
+
+import argparse
+import itertools
+import multiprocessing
+import sys
+import time
+import warnings
+from collections import Counter, defaultdict
+
+import numpy as np
+
+TIME_LIMIT = 20.0  # seconds per case; a case that runs out of time is stalled, which promises nothing
+ROUNDING = 1e-14  # of the entries themselves, when an error is measured
+
+
+def softmax(a):
+    e = np.exp(a - a.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+def outputs(theta, w, x):
+    return sum(softmax(x @ t @ x.transpose(0, 2, 1)) @ x @ v for t, v in zip(theta, w, strict=True))
+
+
+def random_layer(rng, m, d, e, scale=2.0):
+    theta = rng.standard_normal((m, d, d))
+    theta *= scale / np.linalg.norm(theta, axis=(1, 2))[:, None, None]
+    return theta, rng.standard_normal((m, d, e)) / np.sqrt(d)
+
+
+def log_uniform(rng, low, high):
+    return float(np.exp(rng.uniform(np.log(low), np.log(high))))
+
+
+# Each family changes a random layer (theta, w) in place, or returns another.
+
+
+def plain(rng, theta, w):
+    pass
+
+
+def near_parallel(rng, theta, w):
+    """Two heads whose Theta differ by 1e-1 to 1e-8 of their size."""
+    i, j = rng.permutation(len(theta))[:2]
+    scale = np.linalg.norm(theta[i]) / theta.shape[1]
+    theta[j] = theta[i] + log_uniform(rng, 1e-8, 1e-1) * scale * rng.standard_normal(theta[i].shape)
+
+
+def all_near_parallel(rng, theta, w):
+    scale = np.linalg.norm(theta[0]) / theta.shape[1]
+    theta[1:] = theta[0] + log_uniform(rng, 1e-6, 1e-1) * scale * rng.standard_normal(theta[1:].shape)
+
+
+def near_opposite_w(rng, theta, w):
+    """Near-parallel heads whose W nearly cancel: what is left is a derivative of one head."""
+    near_parallel(rng, theta, w)
+    gaps = [
+        (np.linalg.norm(theta[i] - theta[j]), i, j)
+        for i, j in itertools.combinations(range(len(theta)), 2)
+    ]
+    _, i, j = min(gaps)
+    w[j] = -w[i] + log_uniform(rng, 1e-4, 1) * w[j]
+
+
+def small_logits(rng, theta, w):
+    theta *= log_uniform(rng, 1e-5, 1e-1)
+
+
+def large_logits(rng, theta, w):
+    theta *= log_uniform(rng, 4, 40)
+
+
+def tiny_w(rng, theta, w):
+    w[rng.integers(len(w))] *= log_uniform(rng, 1e-9, 1e-2)
+
+
+def rank_one(rng, theta, w):
+    for a in theta, w:
+        for i in range(len(a)):
+            u, s, v = np.linalg.svd(a[i])
+            a[i] = np.linalg.norm(s) * np.outer(u[:, 0], v[0])
+
+
+def repeated_w(rng, theta, w):
+    w[1:] = w[0] * rng.choice([-1.0, 1.0])
+
+
+def unequal_scales(rng, theta, w):
+    for i in range(len(theta)):
+        theta[i] *= log_uniform(rng, 1e-2, 4)
+        w[i] *= log_uniform(rng, 1e-3, 1e3)
+
+
+def mean_pooling(rng, theta, w):
+    theta[rng.integers(len(theta))] = 0
+
+
+def repeated_theta(rng, theta, w):
+    theta[1] = theta[0]
+
+
+def one_coordinate(rng, theta, w):
+    """Theta that looks at one coordinate of the tokens only."""
+    keep = rng.integers(theta.shape[1])
+    scale = np.linalg.norm(theta[0])
+    theta[0] = 0
+    theta[0][:, keep] = scale * rng.standard_normal(theta.shape[1]) / np.sqrt(theta.shape[1])
+
+
+FAMILIES = [
+    plain,
+    near_parallel,
+    all_near_parallel,
+    near_opposite_w,
+    small_logits,
+    large_logits,
+    tiny_w,
+    rank_one,
+    repeated_w,
+    unequal_scales,
+    mean_pooling,
+    repeated_theta,
+    one_coordinate,
+]
+NEEDS_TWO = {near_parallel, all_near_parallel, near_opposite_w, repeated_w, repeated_theta}
+
+
+def draw_case(seed):
+    """Family, description, X, Y and the layer of one case."""
+    rng = np.random.default_rng([20261116, seed])
+    family = FAMILIES[seed % len(FAMILIES)]
+    m = int(rng.integers(2 if family in NEEDS_TWO else 1, 4))
+    d = int(rng.choice([2, 3, 4, 5, 6, 7]))
+    e = int(rng.choice([d, d, 1, 2, d + 3]))
+    k = int(rng.choice([2, 3, 4, 5]))
+    n = int(np.ceil(rng.uniform(1.5, 40) * m * d * (d + e) / (k * e))) + 2
+    theta, w = random_layer(rng, m, d, e, scale=float(rng.choice([0.5, 2.0, 4.0])))
+    family(rng, theta, w)
+    if rng.random() < 0.2 and family not in (near_parallel, all_near_parallel, near_opposite_w):
+        second = FAMILIES[rng.integers(len(FAMILIES))]  # corners of two families at once
+        if m > 1 or second not in NEEDS_TWO:
+            second(rng, theta, w)
+    inputs = str(rng.choice(["gaussian", "signs", "stretched"]))
+    x = rng.standard_normal((n, k, d))
+    if inputs == "signs":
+        x = np.sign(x)
+    if inputs == "stretched":  # coordinates of unequal size, the layer compensated
+        sizes = np.exp(rng.uniform(-4, 4, d))
+        x, theta, w = x * sizes, theta / sizes[:, None] / sizes, w / sizes[:, None]
+    what = f"{family.__name__} m={m} d={d} e={e} k={k} n={n} {inputs}"
+    return family.__name__, what, x, outputs(theta, w, x), theta, w
+
+
+def canonical(theta, w):
+    """Equal heads as one, and heads without W left out: what an output can show."""
+    groups = []
+    for t, v in zip(theta, w, strict=True):
+        for group in groups:
+            if np.array_equal(group[0], t):
+                group[1] = group[1] + v
+                break
+        else:
+            groups.append([t, v])
+    kept = [(t, v) for t, v in groups if np.linalg.norm(v) > 0]
+    return np.array([t for t, _ in kept]), np.array([v for _, v in kept])
+
+
+def relative(a, b):
+    size = np.linalg.norm(b)
+    return np.linalg.norm(a - b) / size if size > 0 else float(np.linalg.norm(a) > 0)
+
+
+def excess(layer, per_head, theta, w):
+    """The largest error in units of its bar, over the best matching of heads."""
+    if layer.theta.shape != theta.shape:
+        return float("inf")
+    best = float("inf")
+    for order in itertools.permutations(range(len(theta))):
+        worst = 0.0
+        for i, j in enumerate(order):
+            bars = per_head[i]
+            for error, bar in (
+                (relative(layer.theta[i], theta[j]), bars["theta_error_bar"]),
+                (relative(layer.w[i], w[j]), bars["w_error_bar"]),
+            ):
+                worst = max(worst, error / max(bar, ROUNDING))
+        best = min(best, worst)
+    return best
+
+
+def judge(seed):
+    import headlens
+
+    family, what, x, y, theta, w = draw_case(seed)
+    start = time.perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        recovery = headlens.recover(x, y, time_limit=TIME_LIMIT, threads=1, progress=False)
+    seconds = time.perf_counter() - start
+    over = 0.0
+    if recovery.status == "recovered":
+        over = excess(recovery.layer, recovery.certificate.per_head, *canonical(theta, w))
+    return seed, family, what, recovery.status, over, recovery.certificate.held_out_error, seconds
+
+
+def run(seeds, processes=None):
+    with multiprocessing.get_context("spawn").Pool(processes) as pool:
+        yield from pool.imap_unordered(judge, seeds, chunksize=4)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--count", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=0, help="of the first case")
+    parser.add_argument("--processes", type=int, default=None)
+    parser.add_argument("--verbose", action="store_true", help="one line per case that was not recovered")
+    args = parser.parse_args()
+    statuses, slowest, total, false = defaultdict(Counter), 0.0, 0.0, []
+    for result in run(range(args.seed, args.seed + args.count), args.processes):
+        seed, family, what, status, over, held_out, seconds = result
+        statuses[family][status] += 1
+        slowest, total = max(slowest, seconds), total + seconds
+        if over > 1:
+            false.append(seed)
+            print(f"FALSE seed {seed}: {what}: error {over:.3g} bars, held-out {held_out:.1e}", flush=True)
+        elif args.verbose and status != "recovered":
+            print(f"seed {seed}: {what}: {status}, held-out {held_out:.1e}, {seconds:.1f} s", flush=True)
+    for family, counts in sorted(statuses.items()):
+        print(f"{family:<18}", ", ".join(f"{n} {status}" for status, n in counts.most_common()))
+    print(f"{len(false)} false certificates in {args.count} cases; slowest {slowest:.1f} s, sum {total:.0f} s")
+    return bool(false)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
