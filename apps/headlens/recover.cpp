@@ -20,7 +20,7 @@ namespace {
 struct Arguments {
   CommonOptions common;
   RecoverOptions recover;
-  std::string examples, output, certificate, span_output;
+  std::string examples, output, certificate, span_output, uncertified;
   std::string heads = "auto", start = "random";
 };
 
@@ -46,7 +46,8 @@ Json certificate_json(const Certificate& c) {
                      {"effective_rank", head.effective_rank},
                      {"w_norm", head.w_norm},
                      {"theta_error_bar", head.theta_bar},
-                     {"w_error_bar", head.w_bar}});
+                     {"w_error_bar", head.w_bar},
+                     {"mean_pooling", head.mean_pooling}});
   Json trace = Json::array();
   for (const TracePoint& point : c.trace)
     trace.push_back({{"phase", point.phase},
@@ -55,6 +56,10 @@ Json certificate_json(const Certificate& c) {
                      {"train_error", point.train_error}});
   for (const Phase& phase : c.phases) phases[phase.name] = phase.seconds;
   return {{"status", name(c.status)},
+          {"reason", c.reason},
+          {"advice", c.advice},
+          {"heads_in_doubt", c.heads_in_doubt},
+          {"unseen_directions", c.unseen_directions},
           {"heads", c.heads},
           {"held_out_error", c.held_out_error},
           {"train_error", c.train_error},
@@ -78,13 +83,45 @@ Json certificate_json(const Certificate& c) {
           {"seconds", c.seconds}};
 }
 
+std::string weakest_text(const Certificate& c) {
+  if (!c.smallest_singular_value.value_or(0) || c.weakest_shares.empty()) return "";
+  const auto most = std::max_element(c.weakest_shares.begin(), c.weakest_shares.end());
+  return fmt::format(
+      "\nleast seen        moving Theta by its own size along the direction that the labels see least changes them\n"
+      "                  by {:.1e} of their size; {:.0f}% of that direction lies in head {}",
+      *c.smallest_singular_value, 100 * *most, most - c.weakest_shares.begin());
+}
+
+// Three decimals where they say something.
+std::string size_text(double size) {
+  return size == 0 || (size >= 0.01 && size < 1e4) ? fmt::format("{:.3f}", size) : fmt::format("{:.1e}", size);
+}
+
+std::string heads_text(const Certificate& c) {
+  if (c.per_head.empty()) return "";
+  const char* bars = c.status == RecoveryStatus::recovered     ? "relative, at most"
+                     : c.status == RecoveryStatus::approximate ? "relative, at most with 95%"
+                                                               : "relative, not certified";
+  std::string text =
+      fmt::format("\n\nhead  logit scale  effective rank      |W|   error of Theta   error of W ({})", bars);
+  for (std::size_t i = 0; i < c.per_head.size(); ++i) {
+    const HeadReport& head = c.per_head[i];
+    text += fmt::format("\n{:<4}  {:>11}  {:>14.2f}  {:>7}  {:>15}  {:>11.1e}", i, size_text(head.scale),
+                        head.effective_rank, size_text(head.w_norm),
+                        head.mean_pooling ? "plain mean" : fmt::format("{:.1e}", head.theta_bar), head.w_bar);
+  }
+  return text;
+}
+
 std::string certificate_text(const Certificate& c) {
-  std::string text = fmt::format(
-      "status            {}\nheads             {}\nheld-out error    {:.2e} (on {} of {} examples; training "
-      "{:.2e})\n"
+  std::string text = fmt::format("status            {}\n", name(c.status));
+  if (!c.reason.empty()) text += fmt::format("why               {}\n", c.reason);
+  if (!c.advice.empty()) text += fmt::format("what next         {}\n", c.advice);
+  text += fmt::format(
+      "heads             {}\nheld-out error    {:.2e} (on {} of {} examples; training {:.2e})\n"
       "equations/unknown {:.2f}\nwork              {} starts, {} steps, {} inner steps, {:.2f} s\n",
-      name(c.status), c.heads, c.held_out_error, c.held_out, c.examples, c.train_error,
-      c.examples_per_unknown, c.starts, c.steps, c.inner_steps, c.seconds);
+      c.heads, c.held_out_error, c.held_out, c.examples, c.train_error, c.examples_per_unknown, c.starts, c.steps,
+      c.inner_steps, c.seconds);
   text += "heads tried      ";
   for (const HeadCountTrial& trial : c.trials)
     text += fmt::format(" {}: {:.1e}", trial.heads, trial.held_out_error);
@@ -92,20 +129,9 @@ std::string certificate_text(const Certificate& c) {
     text += "\nmoment's values  ";
     for (const double value : c.moment_values) text += fmt::format(" {:.2g}", value / c.moment_values[0]);
   }
-  if (c.smallest_singular_value) {
-    const auto most = std::max_element(c.weakest_shares.begin(), c.weakest_shares.end());
-    text += fmt::format(
-        "\nweakest direction moves the labels by {:.1e} of their size for all of Theta's, {:.0f}% in head {}",
-        *c.smallest_singular_value, 100 * *most, most - c.weakest_shares.begin());
-    text += fmt::format("\nnoise of labels   {:.1e}", *c.noise);
-    text +=
-        "\n\nhead  logit scale  effective rank      |W|   error of Theta   error of W (at most, relative)";
-  }
-  for (std::size_t i = 0; i < c.per_head.size(); ++i) {
-    const HeadReport& head = c.per_head[i];
-    text += fmt::format("\n{:<4}  {:>11.3f}  {:>14.2f}  {:>7.3f}  {:>15.1e}  {:>11.1e}", i, head.scale,
-                        head.effective_rank, head.w_norm, head.theta_bar, head.w_bar);
-  }
+  text += weakest_text(c);
+  if (c.noise) text += fmt::format("\nnoise of labels   {:.1e} (standard deviation)", *c.noise);
+  text += heads_text(c);
   if (c.sculpt) text += sculpt_text(*c.sculpt);
   if (c.parity) text += parity_text(*c.parity);
   return text;
@@ -123,6 +149,8 @@ int run(Arguments& a) {
   const Recovery recovery = recover(examples, a.recover, execution);
   const Json json = certificate_json(recovery.certificate);
   if (recovery.layer) save_layer(a.output, *recovery.layer);
+  if (!a.uncertified.empty() && recovery.best)
+    save_layer(a.uncertified, *recovery.best, recovery.layer ? Certified::yes : Certified::no);
   if (!a.span_output.empty()) write_npz(a.span_output, {{"span", *recovery.sculpt_span}});
   if (!a.certificate.empty()) write_text(a.certificate, json.dump(2) + "\n");
   print(a.common, json, certificate_text(recovery.certificate));
@@ -138,6 +166,10 @@ void add_recover(CLI::App& app) {
   command.add_option("-o,--output", a->output, "layer to write (.npz: Theta, W), if one is certified")
       ->type_name("LAYER")
       ->required();
+  command
+      .add_option("--keep-uncertified", a->uncertified,
+                  "layer to write whatever the status (.npz: Theta, W, and certified, 1 or 0)")
+      ->type_name("FILE");
   command.add_option("--certificate", a->certificate, "certificate to write (.json)")->type_name("FILE");
   command.add_option("--heads", a->heads, "number of heads, or auto")->type_name("m")->capture_default_str();
   command.add_option("--max-heads", a->recover.max_heads, "most heads that auto tries")
@@ -174,10 +206,11 @@ void add_recover(CLI::App& app) {
   command.footer(
       "The status is recovered, approximate, needs_more_examples, not_identified or stalled; only the first "
       "two come\n"
-      "with a layer, the others exit with status 3.\n\n"
+      "with a layer, the others say why and what to do next, and exit with status 3.\n\n"
       "Examples:\n"
       "  headlens recover examples.npz -o layer.npz --certificate certificate.json\n"
       "  headlens recover examples.npz --heads 4 --time-limit 60 -o layer.npz\n"
+      "  headlens recover examples.npz -o layer.npz --keep-uncertified best.npz\n"
       "  headlens recover examples.npz --method sculpt --heads 2 --sculpt-form lp -o layer.npz\n"
       "  headlens recover hard.npz --method brute-force --heads 6 --time-limit 60 -o layer.npz");
   set_action(command, [a] { return run(*a); });

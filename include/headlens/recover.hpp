@@ -2,7 +2,8 @@
 //
 // Variable projection with Levenberg-Marquardt from random starts. Without a given number of heads, 1, 2, 4,
 // .. are tried until the held-out examples are explained; surplus heads are then merged or dropped one by
-// one, each removal kept only if the held-out error stays.
+// one, each removal kept only if the held-out error stays. Every head of a recovered layer has a bound on its
+// error; where there is none, the layer is not called recovered.
 #pragma once
 
 #include <cstdint>
@@ -65,9 +66,10 @@ struct HeadReport {
   double scale = 0;           // |Theta|_F: standard deviation of the logits on random signs
   double effective_rank = 0;  // (sum of singular values)^2 / sum of their squares, of Theta
   double w_norm = 0;
-  // |error| / |Theta| and |error| / |W| stay below these, to first order: with probability 0.95 when
-  // approximate, always when recovered.
+  // |error| / |true Theta| and |error| / |true W| stay below these: with probability 0.95 when approximate,
+  // always when recovered.
   double theta_bar = 0, w_bar = 0;
+  bool mean_pooling = false;  // Theta is zero within its error, and was set to zero: theta_bar is then 1
 };
 
 struct Phase {
@@ -85,6 +87,11 @@ struct TracePoint {
 
 struct Certificate {
   RecoveryStatus status = RecoveryStatus::not_identified;
+  // Without a certified layer: why there is none, what to do next, the heads that are not determined, and the
+  // directions (each of d entries) along which the tokens never vary.
+  std::string reason, advice;
+  std::vector<Index> heads_in_doubt;
+  std::vector<std::vector<double>> unseen_directions;
   Index heads = 0;
   double train_error = 1;
   double held_out_error = 1;
@@ -114,6 +121,7 @@ struct Certificate {
 
 struct Recovery {
   std::optional<AttentionLayer> layer;  // empty unless recovered or approximate
+  std::optional<AttentionLayer> best;   // what was found, certified or not; empty where there was nothing to find
   Certificate certificate;
   std::optional<Array> sculpt_span;  // (m-1, d, d): estimated directions Theta_i - Theta_j, orthonormal
 };

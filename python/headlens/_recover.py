@@ -12,23 +12,20 @@ from ._arrays import as_float64
 from ._call import fill, settings, warn, whole_number
 from ._layer import AttentionLayer
 
-_ADVICE = {
-    "needs_more_examples": "there are fewer equations than the unknowns ask for: give more examples",
-    "not_identified": "no number of heads explains the held-out examples: more noise than signal, or no such layer",
-    "stalled": "out of time or of steps on the way: raise time_limit or starts",
-}
-_PARITY_ADVICE = {
-    "needs_more_examples": "too few examples to tell one hidden set from chance: give more",
-    "not_identified": "no parity layer explains the held-out examples; certificate.parity names the best set",
-}
-
-
 @dataclass(frozen=True)
 class Certificate:
     """The evidence for a recovery, in the words of `headlens recover --json`."""
 
     status: str
     """recovered, approximate, needs_more_examples, not_identified or stalled."""
+    reason: str
+    """Why no layer was certified; empty if one was."""
+    advice: str
+    """What to do about that; empty if a layer was certified."""
+    heads_in_doubt: list[int]
+    """Heads that the examples do not determine."""
+    unseen_directions: list[list[float]]
+    """Directions along which the tokens of an example never vary, each with d entries."""
     heads: int
     held_out_error: float
     """|F - Y| / |Y| on examples that the search has not seen."""
@@ -45,7 +42,8 @@ class Certificate:
     """heads, train_error and held_out_error of every number of heads that was tried."""
     moment_singular_values: list[float]
     per_head: list[dict[str, Any]]
-    """scale, effective_rank, w_norm, theta_error_bar and w_error_bar of every head."""
+    """scale, effective_rank, w_norm, theta_error_bar, w_error_bar and mean_pooling of every head. The bars of a
+    recovered layer are bounds on |error| / |true size|, those of an approximate one hold with probability 0.95."""
     starts: int
     steps: int
     inner_steps: int
@@ -74,6 +72,8 @@ class Recovery:
     certificate: Certificate
     span: np.ndarray | None = None
     """(m - 1, d, d): directions Theta_i - Theta_j that sculpting found; None for other methods."""
+    best: AttentionLayer | None = None
+    """The best layer that was found, certified or not; None where there was nothing to find."""
 
     @property
     def status(self) -> str:
@@ -82,9 +82,7 @@ class Recovery:
     @property
     def advice(self) -> str:
         """What to do about a status without a layer; empty otherwise."""
-        if self.certificate.parity is not None and self.status in _PARITY_ADVICE:
-            return _PARITY_ADVICE[self.status]
-        return _ADVICE.get(self.status, "")
+        return self.certificate.advice
 
     def _facts(self) -> list[tuple[str, str]]:
         c = self.certificate
@@ -101,8 +99,8 @@ class Recovery:
         if c.parity is not None:
             facts.append(("hidden set", " ".join(map(str, c.parity["set"])) + f" ({_evidence(c.parity)})"))
         facts.append(("work", f"{c.starts} starts, {c.steps} steps, {c.seconds:.2f} s"))
-        if self.advice:
-            facts.append(("advice", self.advice))
+        if c.reason:
+            facts += [("why", c.reason), ("what next", c.advice)]
         return facts
 
     def _heads(self) -> list[list[str]]:
@@ -232,9 +230,9 @@ def recover(
         time_limit=time_limit,
     )
     with settings(threads, max_memory, progress) as how:
-        layer, certificate, span = _core.recover(as_float64(X, "X"), as_float64(Y, "Y"), options, how)
-    found = AttentionLayer._wrap(layer) if layer is not None else None
-    result = Recovery(found, Certificate(**certificate), span)
+        layer, certificate, span, best = _core.recover(as_float64(X, "X"), as_float64(Y, "Y"), options, how)
+    found, kept = (AttentionLayer._wrap(a) if a is not None else None for a in (layer, best))
+    result = Recovery(found, Certificate(**certificate), span, kept)
     if found is None:
-        warn(f"recover: {result.status}: {result.advice}")
+        warn(f"recover: {result.status}: {result.certificate.reason} {result.advice}")
     return result

@@ -88,6 +88,7 @@ nb::list head_list(const Certificate& c) {
     entry["w_norm"] = head.w_norm;
     entry["theta_error_bar"] = head.theta_bar;
     entry["w_error_bar"] = head.w_bar;
+    entry["mean_pooling"] = head.mean_pooling;
     out.append(entry);
   }
   return out;
@@ -110,6 +111,10 @@ nb::dict certificate_dict(const Certificate& c) {
   nb::dict out, phases;
   for (const Phase& phase : c.phases) phases[nb::str(phase.name.c_str())] = phase.seconds;
   out["status"] = name(c.status);
+  out["reason"] = c.reason;
+  out["advice"] = c.advice;
+  out["heads_in_doubt"] = c.heads_in_doubt;
+  out["unseen_directions"] = c.unseen_directions;
   out["heads"] = c.heads;
   out["held_out_error"] = c.held_out_error;
   out["train_error"] = c.train_error;
@@ -142,8 +147,9 @@ nb::tuple recover_layer(const AnyArray& x, const AnyArray& y, const RecoverOptio
     return recover(make_examples(tokens, labels), options, execution);
   });
   const nb::object layer = result.layer ? nb::cast(std::move(*result.layer)) : nb::none();
+  const nb::object best = result.best ? nb::cast(std::move(*result.best)) : nb::none();
   const nb::object span = result.sculpt_span ? to_numpy(std::move(*result.sculpt_span)) : nb::none();
-  return nb::make_tuple(layer, certificate_dict(result.certificate), span);
+  return nb::make_tuple(layer, certificate_dict(result.certificate), span, best);
 }
 
 }  // namespace

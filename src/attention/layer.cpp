@@ -58,12 +58,18 @@ Examples make_examples(Array x, Array y, const std::string& name) {
 
 AttentionLayer load_layer(const std::filesystem::path& path, const Execution& execution) {
   NamedArrays arrays = read_npz(path, MemoryBudget(execution).limit_bytes());
+  const auto certified = arrays.find("certified");
+  if (certified != arrays.end() && certified->second.size() == 1 && certified->second.at(0) == 0)
+    execution.note(path.string() + ": this layer was kept without a certificate; its heads may be wrong");
   Array theta = take(arrays, "Theta", path.string());
   return make_layer(std::move(theta), take(arrays, "W", path.string()), path.string());
 }
 
-void save_layer(const std::filesystem::path& path, const AttentionLayer& layer) {
-  write_npz(path, {{"Theta", layer.theta}, {"W", layer.w}});
+void save_layer(const std::filesystem::path& path, const AttentionLayer& layer, Certified certified) {
+  NamedArrays arrays{{"Theta", layer.theta}, {"W", layer.w}};
+  if (certified != Certified::not_said)
+    arrays.emplace("certified", Array::from(std::vector<std::int64_t>{certified == Certified::yes}, {1}));
+  write_npz(path, arrays);
 }
 
 Examples load_examples(const std::filesystem::path& path, const Execution& execution) {

@@ -48,23 +48,25 @@ RecoveryStatus verdict(const Split& split, const Candidate& candidate, const Cha
   return generalises ? RecoveryStatus::not_identified : RecoveryStatus::needs_more_examples;
 }
 
-void describe(const Proof& proof, const Candidate& candidate, Certificate& certificate) {
+void describe(const Proof& proof, const Candidate& candidate, const Units& units, Certificate& certificate) {
   if (proof.relative.empty()) return;
-  const AttentionLayer layer = unpack_layer(candidate.theta, candidate.w);
+  const AttentionLayer layer = from_units(units, unpack_layer(candidate.theta, candidate.w));
   certificate.per_head.clear();
   for (Index i = 0; i < layer.heads(); ++i) {
     const auto head = static_cast<std::size_t>(i);
     const HeadSummary summary = summarise_head(layer, i);
     certificate.per_head.push_back({summary.scale, summary.effective_rank, summary.w_norm,
-                                    proof.relative[head].theta, proof.relative[head].w});
+                                    proof.relative[head].theta, proof.relative[head].w,
+                                    proof.pools_mean[head]});
   }
   certificate.smallest_singular_value = proof.response;
   certificate.weakest_shares = proof.shares;
 }
 
-bool describe(const Split& split, const Candidate& candidate, std::uint64_t seed, Effort& effort,
-              Certificate& certificate) {
-  const AttentionLayer layer = unpack_layer(candidate.theta, candidate.w);
+bool describe(const Split& split, const Candidate& candidate, const Units& units, std::uint64_t seed,
+              Effort& effort, Certificate& certificate) {
+  const AttentionLayer scaled = unpack_layer(candidate.theta, candidate.w);
+  const AttentionLayer layer = from_units(units, scaled);
   VariableProjection problem(split.train_x, split.train_y, split.tokens, candidate.heads(), effort.threads());
   VariableProjection::Point point = problem.make_point();
   problem.evaluate(copy_of(candidate.theta), 0, point);
@@ -78,11 +80,11 @@ bool describe(const Split& split, const Candidate& candidate, std::uint64_t seed
   certificate.smallest_singular_value = weakest.response;
   certificate.weakest_shares = weakest.shares;
   for (Index i = 0; i < layer.heads(); ++i) {
-    const HeadSummary head = summarise_head(layer, i);
+    const HeadSummary head = summarise_head(layer, i), own = summarise_head(scaled, i);
     const HeadBars& bar = bars.heads[static_cast<std::size_t>(i)];
     certificate.per_head.push_back({head.scale, head.effective_rank, head.w_norm,
-                                    bar.theta / std::max(head.scale, 1e-300),
-                                    bar.w / std::max(head.w_norm, 1e-300)});
+                                    bar.theta / std::max(own.scale, 1e-300),
+                                    bar.w / std::max(own.w_norm, 1e-300)});
   }
   return true;
 }

@@ -3,6 +3,7 @@
 
 #include "recover/challenge.hpp"
 #include "recover/proof.hpp"
+#include "recover/units.hpp"
 
 namespace headlens {
 
@@ -22,10 +23,10 @@ RecoveryStatus verdict(const Split& split, const Candidate& candidate, const Cha
                        const Proof& proof, bool expired);
 
 // What was proved of every head, for the certificate.
-void describe(const Proof& proof, const Candidate& candidate, Certificate& certificate);
+void describe(const Proof& proof, const Candidate& candidate, const Units& units, Certificate& certificate);
 
 // Conditioning, noise, and every head with its error bars; false where the heads cannot be evaluated.
-bool describe(const Split& split, const Candidate& candidate, std::uint64_t seed, Effort& effort,
-              Certificate& certificate);
+bool describe(const Split& split, const Candidate& candidate, const Units& units, std::uint64_t seed,
+              Effort& effort, Certificate& certificate);
 
 }  // namespace headlens

@@ -15,6 +15,7 @@ constexpr double kAgreement = 0.05;  // relative distance at which two starts ha
 constexpr double kHelps = 0.95;      // an error this much smaller is not chance
 constexpr double kUnexplained = 0.9;  // of the labels: more than this left is no noise floor
 constexpr double kSlack = 0.02;       // by which the error of noisy heads may rise when one is dropped
+constexpr Index kDoubleBelow = 8;      // heads: beyond, surplus ones cost more than another round
 constexpr Index kDirectionsBeyond = 4;  // of the span, after the heads, so that a gap can be seen
 
 // Equations per unknown that the search for the heads uses; the rest only sharpens what it finds. Even logits
@@ -36,8 +37,13 @@ Candidate shed_and_finish(const Split& split, Candidate found, Effort& effort) {
 Candidate solve_start(const Split& split, Index heads, const Starts& starts, int start, LmOptions lm,
                       Effort& effort) {
   const bool counting = !starts.options.heads;
-  if (counting) lm.tolerance = kNear * kNear * 1e-6;
   const Split thin = start < kThinStarts ? first_examples(split, heads) : split;
+  if (counting) {
+    lm.tolerance = kNear * kNear * 1e-6;
+    lm.is_noise = [&](const VariableProjection::Point& point) {
+      return residual_whiteness(thin, point.residual, heads, starts.options.seed).is_noise();
+    };
+  }
   Candidate found = solve_from(thin, starts.theta(thin, heads, start, effort), lm, "search", effort);
   if (counting) found = shed_and_finish(thin, std::move(found), effort);
   if (thin.train_x.rows == split.train_x.rows) return found;
@@ -82,18 +88,15 @@ bool explains_better(const Candidate& more, const Candidate& fewer) {
 }
 
 // At a noise floor with perhaps too many heads: as few as leave the held-out error where it is. That more do not
-// help has then been seen. Independent starts with this many are to agree with them.
-void drop_surplus(const Split& split, const Starts& starts, Effort& effort, Found& best,
+// help has then been seen. Independent starts with this many are to agree with them. False if none is surplus.
+bool drop_surplus(const Split& split, const Starts& starts, Effort& effort, Found& best,
                   Certificate& certificate) {
-  if (!leaves_noise(split, best.best, starts.options.seed, effort)) return;
   Candidate fewer = reduce(split, copy_of(best.best), kSlack, effort);
-  if (fewer.heads() < best.best.heads()) {
-    certificate.trials.push_back({fewer.heads(), fewer.train_error, fewer.held_out_error});
-    best = {std::move(fewer), {}};
-    run_starts(split, best.best.heads(), starts, 0, starts.options.starts, {}, effort, best);
-  } else if (best.challenge.more_heads_help) {
-    best.challenge.more_heads_help = more_heads_help(split, best, starts, effort, certificate);
-  }
+  if (fewer.heads() == best.best.heads()) return false;
+  certificate.trials.push_back({fewer.heads(), fewer.train_error, fewer.held_out_error});
+  best = {std::move(fewer), {}};
+  run_starts(split, best.best.heads(), starts, 0, starts.options.starts, {}, effort, best);
+  return true;
 }
 
 }  // namespace
@@ -140,11 +143,13 @@ Found search_head_count(const Split& split, const Starts& starts, Effort& effort
   const Index first = starts.span.values.empty() ? 1 : std::min(starts.span.count_heads(), most);
   Found best = glance(first);
   for (Index heads = first; best.best.held_out_error > kProof && heads < most && !effort.expired();) {
-    heads = std::min(2 * heads, most);
+    heads = std::min(heads < kDoubleBelow ? 2 * heads : heads + heads / 2, most);
     best.challenge.more_heads_help = true;  // until shown otherwise
     if (examples_per_unknown(split, heads) < kFewestEquations) break;
+    const bool noise = leaves_noise(split, best.best, starts.options.seed, effort);
+    if (noise && drop_surplus(split, starts, effort, best, certificate)) return best;
     // Where fewer heads are at a noise floor already, more must first show that they help.
-    if (best.challenge.agrees || leaves_noise(split, best.best, starts.options.seed, effort)) {
+    if (best.challenge.agrees || noise) {
       Found more = probe(split, heads, starts, effort);
       record(more.best);
       best.challenge.more_heads_help = explains_better(more.best, best.best);
@@ -160,7 +165,9 @@ Found search_head_count(const Split& split, const Starts& starts, Effort& effort
     else if (heads > 2 * first)
       break;
   }
-  if (best.best.held_out_error > kProof) drop_surplus(split, starts, effort, best, certificate);
+  if (best.challenge.more_heads_help && leaves_noise(split, best.best, starts.options.seed, effort) &&
+      !drop_surplus(split, starts, effort, best, certificate))
+    best.challenge.more_heads_help = more_heads_help(split, best, starts, effort, certificate);
   if (!best.settled())
     run_starts(split, best.best.heads(), starts, few, starts.options.starts, {}, effort, best);
   return best;

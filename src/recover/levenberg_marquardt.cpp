@@ -13,6 +13,8 @@ namespace {
 
 constexpr double kSmallestRidge = 1e-14;
 constexpr int kMaxRejections = 14;
+constexpr std::size_t kLinger = 5;
+constexpr double kLittle = 0.9;
 constexpr double kTightest = 1e-4;  // of a step's equations: what float can give
 
 // The equations of a step need few digits, so they are solved in float, at half the cost; the gradient and
@@ -81,6 +83,12 @@ LmResult minimise(VariableProjection& problem, VariableProjection::Point& point,
                       history.back() > options.stall_factor * history[history.size() - 1 - window];
     if (slow || rejections > kMaxRejections) {
       result.status = LmStatus::stalled;
+      return result;
+    }
+    const bool lingers = history.size() > kLinger && history.size() % kLinger == 0 && rejections == 0 &&
+                         history.back() > kLittle * history[history.size() - 1 - kLinger];
+    if (lingers && options.is_noise && options.is_noise(point)) {
+      result.status = LmStatus::minimum;
       return result;
     }
     if (rejections == 0) {

@@ -9,6 +9,7 @@
 #include "headlens/error.hpp"
 #include "headlens/recover.hpp"
 #include "recover/certify.hpp"
+#include "recover/explain.hpp"
 #include "recover/head_count.hpp"
 #include "recover/parity.hpp"
 #include "recover/reduce.hpp"
@@ -49,7 +50,7 @@ auto timed(Certificate& certificate, const std::string& name, Work&& work) {
 }
 
 // An answer that leaves noise: fewer heads if fewer do, then every challenge that the verdict asks for.
-void test_noisy(const Split& split, const Starts& starts, Effort& effort, Found& found,
+void test_noisy(const Split& split, const Units& units, const Starts& starts, Effort& effort, Found& found,
                 Certificate& certificate) {
   const RecoverOptions& options = starts.options;
   if (options.heads && found.challenge.agrees)
@@ -68,7 +69,7 @@ void test_noisy(const Split& split, const Starts& starts, Effort& effort, Found&
   found.challenge.returns = timed(
       certificate, "nudge", [&] { return returns_after_nudge(split, found.best, options.seed, effort); });
   timed(certificate, "error bars",
-        [&] { return describe(split, found.best, options.seed, effort, certificate); });
+        [&] { return describe(split, found.best, units, options.seed, effort, certificate); });
 }
 
 // An answer that predicts 8 digits: fewer heads if fewer do, the last digit, and a bound on every head.
@@ -106,19 +107,22 @@ void recover_heads(const Split& split, const Units& units, const RecoverOptions&
       return sharpen(split, std::move(found.best), false, options.seed, effort);
     });
   Proof proof;
-  if (found.best.held_out_error > kProof)
-    test_noisy(split, starts, effort, found, certificate);
-  else
+  const bool any_label = squared_norm(split.train_y) > 0;
+  if (any_label && found.best.held_out_error > kProof) test_noisy(split, units, starts, effort, found, certificate);
+  if (any_label && found.best.held_out_error <= kProof)
     proof = test_exact(split, units, options, effort, found, certificate);
   certificate.status = verdict(split, found.best, found.challenge, proof, effort.expired());
-  describe(proof, found.best, certificate);
+  describe(proof, found.best, units, certificate);
   certificate.heads = found.best.heads();
   certificate.train_error = found.best.train_error;
   certificate.held_out_error = found.best.held_out_error;
   certificate.examples_per_unknown = examples_per_unknown(split, certificate.heads);
+  explain({split, options, found.best, found.challenge, proof}, certificate);
   const bool certified =
       certificate.status == RecoveryStatus::recovered || certificate.status == RecoveryStatus::approximate;
-  if (certified) recovery.layer = from_units(units, unpack_layer(found.best.theta, found.best.w));
+  if (!any_label || found.best.heads() == 0) return;
+  recovery.best = from_units(units, unpack_layer(found.best.theta, found.best.w));
+  if (certified) recovery.layer = recovery.best;
 }
 
 }  // namespace

@@ -10,6 +10,8 @@
 #include "recover/mirror.hpp"
 #include "recover/normal_equations.hpp"
 #include "recover/polish.hpp"
+#include "recover/reduce.hpp"
+#include "recover/swapped.hpp"
 #include "recover/whiteness.hpp"
 
 namespace headlens {
@@ -18,6 +20,8 @@ namespace {
 constexpr double kFaintLogits = 1e-6; // or an error of Theta that moves no logit by more than this
 constexpr double kTightEnough = 1e-9; // relative bars below this need no further digit
 constexpr double kNoNoise = 1e-6;     // relative residuals below this are hardly ever noise of the labels
+constexpr Index kSmall = 400;          // entries of Theta whose factor takes a few hundredths of a second
+constexpr double kSolved = 1e-12;     // training error of a problem that left nothing
 constexpr double kNudge = 1e-4, kNudgeBars = 30;
 constexpr double kReturned = 3;     // bars: as far as two ends of the same minimum may lie apart
 
@@ -89,6 +93,13 @@ bool comes_back(const Split& dense, const Linearisation& at, const Bounds& bound
   return true;
 }
 
+// Small problems always; large ones where heads that are nearly parallel or faint make the factor worth its time.
+bool worth_a_factor(const Split& split, const Candidate& candidate) {
+  const Index d = split.train_x.cols;
+  return can_be_dense(split, candidate.heads()) &&
+         (candidate.heads() * d * d <= kSmall || looks_degenerate(candidate));
+}
+
 std::vector<Index> all_heads(Index m) {
   std::vector<Index> out;
   for (Index i = 0; i < m; ++i) out.push_back(i);
@@ -125,6 +136,7 @@ double relative_to_truth(double error, double size) {
 Candidate sharpen(const Split& split, Candidate candidate, bool may_add_heads, std::uint64_t seed,
                   Effort& effort) {
   if (!can_be_dense(split, candidate.heads())) return candidate;
+  if (!worth_a_factor(split, candidate) && candidate.train_error < kSolved) return candidate;
   const Split dense = dense_examples(split, candidate.heads());
   const std::vector<double> plain(static_cast<std::size_t>(candidate.theta.rows()), 1);
   std::optional<Linearisation> at = linearise(dense, candidate.theta, effort.threads());
@@ -143,8 +155,13 @@ Candidate sharpen(const Split& split, Candidate candidate, bool may_add_heads, s
 
 Proof prove(const Split& split, Candidate& candidate, const std::vector<double>& weights, std::uint64_t seed,
             Effort& effort) {
-  if (!can_be_dense(split, candidate.heads())) return prove_large(split, candidate, weights, seed, effort);
   Proof proof;
+  if (!worth_a_factor(split, candidate)) {
+    proof = prove_large(split, candidate, weights, seed, effort);
+    const bool proven = proof.doubt == Doubt::none && widest(proof.relative) < kTightEnough;
+    if (proven || !can_be_dense(split, candidate.heads())) return proof;
+    proof = {};
+  }
   const Index m = candidate.heads();
   const Split dense = dense_examples(split, m);
   std::optional<Linearisation> at = linearise(dense, candidate.theta, effort.threads());
@@ -171,6 +188,9 @@ Proof prove(const Split& split, Candidate& candidate, const std::vector<double>&
              !mirrored.empty()) {
     proof.doubt = Doubt::two_tokens;
     proof.heads = mirrored;
+  } else if (const std::vector<Index> swapped = swappable_heads(split, candidate, bounds.plain); !swapped.empty()) {
+    proof.doubt = Doubt::few_tokens;
+    proof.heads = swapped;
   } else if (!held_out_is_fresh(split, m)) {
     proof.doubt = Doubt::few_distinct;
   } else if (!explained(*at)) {

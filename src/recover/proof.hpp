@@ -12,6 +12,7 @@ enum class Doubt {
   wide_bars,     // an error of more than 1% would hardly change a label
   another_layer, // a nudge along the weakest direction ended at other heads that fit as well
   two_tokens,    // a head and its mirror image differ by a mean of two tokens, which other heads can supply
+  few_tokens,    // heads of equal W may be swapped for some tokens only, because the tokens do not tie them
   few_distinct,  // the held-out examples repeat the others, which are too few to be evidence
   structure,     // the residual is above rounding and is not noise: something is not explained yet
   out_of_time,

@@ -15,6 +15,7 @@
 #include "recover/error_bars.hpp"
 #include "recover/mirror.hpp"
 #include "recover/proof.hpp"
+#include "recover/swapped.hpp"
 #include "recover/weakest_direction.hpp"
 
 namespace headlens {
@@ -94,6 +95,9 @@ Proof prove_large(const Split& split, const Candidate& candidate, const std::vec
   if (std::vector<Index> mirrored = mirrored_heads(enough, candidate, left, bounds); !mirrored.empty()) {
     proof.doubt = Doubt::two_tokens;
     proof.heads = std::move(mirrored);
+  } else if (std::vector<Index> swapped = swappable_heads(enough, candidate, bounds); !swapped.empty()) {
+    proof.doubt = Doubt::few_tokens;
+    proof.heads = std::move(swapped);
   } else if (!held_out_is_fresh(split, m)) {
     proof.doubt = Doubt::few_distinct;
   } else if (!returns_after_nudge(enough, candidate, seed, effort)) {

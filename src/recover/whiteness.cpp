@@ -80,9 +80,17 @@ double function_correlation(const Split& split, const Matrix<double>& residual, 
 
 Whiteness residual_whiteness(const Split& split, const Candidate& candidate, std::uint64_t seed,
                              int threads) {
-  const Matrix<double> residual =
-      residual_on(split.train_x, split.train_y, split.tokens, candidate.theta, candidate.w, threads);
-  return {token_correlation(residual, split.tokens), function_correlation(split, residual, seed)};
+  return residual_whiteness(
+      split, residual_on(split.train_x, split.train_y, split.tokens, candidate.theta, candidate.w, threads),
+      candidate.heads(), seed);
+}
+
+Whiteness residual_whiteness(const Split& split, const Matrix<double>& residual, Index heads,
+                             std::uint64_t seed) {
+  const double d = static_cast<double>(split.train_x.cols), e = static_cast<double>(residual.cols());
+  const double pairs = static_cast<double>(residual.rows() * (split.tokens - 1)) / 2 * e;
+  return {token_correlation(residual, split.tokens), function_correlation(split, residual, seed),
+          static_cast<double>(heads) * d * (d + e) / std::sqrt(pairs)};
 }
 
 }  // namespace headlens

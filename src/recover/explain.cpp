@@ -1,0 +1,211 @@
+#include "recover/explain.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "attention/attention_map.hpp"
+#include "recover/token_span.hpp"
+
+namespace headlens {
+namespace {
+
+constexpr double kSaturated = 1e-6;      // of a row's weight: what a saturated head leaves to all other tokens
+constexpr double kMostlySaturated = 0.8;  // of the rows: then the lack of others is the likely cause
+constexpr double kComfortable = 8;        // equations per unknown with which recovery nearly always succeeds
+constexpr double kParallel = 0.1;         // relative distance of two Theta that are hard to tell apart
+
+struct Words {
+  std::string reason, advice;
+};
+
+std::string list_of(const std::vector<Index>& heads) {
+  std::string text = heads.size() == 1 ? "head " : "heads ";
+  for (std::size_t i = 0; i < heads.size(); ++i)
+    text += (i == 0 ? "" : i + 1 == heads.size() ? " and " : ", ") + std::to_string(heads[i]);
+  return text;
+}
+
+std::string upper_first(std::string text) {
+  if (!text.empty()) text[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(text[0])));
+  return text;
+}
+
+// The share of rows in which some head puts all its weight on one token.
+double saturated_share(const Split& split, const Candidate& candidate) {
+  const Index m = candidate.heads(), k = split.tokens, rows = std::min<Index>(split.train_x.rows, 4096 / k * k);
+  if (m == 0 || rows == 0) return 0;
+  Matrix<double> p(rows * m, k), phi(rows, m * split.train_x.cols);
+  AttentionMap<double>(split.train_x.block(0, 0, rows, split.train_x.cols), k, m, 1)
+      .evaluate(candidate.theta, p, phi);
+  Index saturated = 0;
+  for (Index row = 0; row < rows; ++row) {
+    bool any = false;
+    for (Index i = 0; i < m; ++i)
+      any = any || *std::max_element(p.view().row(row * m + i), p.view().row(row * m + i) + k) > 1 - kSaturated;
+    saturated += any;
+  }
+  return static_cast<double>(saturated) / static_cast<double>(rows);
+}
+
+std::string saturation_words(double share) {
+  return fmt::format(
+      " In {:.0f}% of the rows a head puts all its weight on one token; such rows show which token wins, but not by "
+      "how much.",
+      100 * share);
+}
+const char* const kSaturationAdvice =
+    "If you can query the layer, ask with smaller tokens (a tenth of their size, say); otherwise give many more "
+    "examples.";
+
+Words unseen_words(const std::vector<std::vector<double>>& directions, double held_out) {
+  std::string where;
+  for (std::size_t i = 0; i < std::min<std::size_t>(directions.size(), 4); ++i)
+    where += (i ? "; " : "") + describe_direction(directions[i]);
+  if (directions.size() > 4) where += fmt::format("; and {} more", directions.size() - 4);
+  return {fmt::format("The held-out labels are predicted to {:.1e}, but within an example the tokens never vary along: "
+                      "{}. The labels say nothing about the heads there.",
+                      held_out, where),
+          "Give tokens that vary along every direction, or leave these directions out of X and recover the rest."};
+}
+
+// Two heads in doubt whose Theta are nearly the same.
+std::string parallel_words(const Candidate& c, const std::vector<Index>& heads) {
+  const Index d = c.theta.rows();
+  for (const Index i : heads)
+    for (const Index j : heads) {
+      if (j <= i) continue;
+      double squares = 0, size = 0;
+      for (Index a = 0; a < d; ++a)
+        for (Index b = 0; b < d; ++b) {
+          squares += std::pow(c.theta(a, i * d + b) - c.theta(a, j * d + b), 2);
+          size += std::pow(c.theta(a, i * d + b), 2);
+        }
+      const double gap = std::sqrt(squares / std::max(size, 1e-300));
+      if (gap < kParallel)
+        return fmt::format(
+            " Heads {} and {} have nearly the same Theta (they differ by {:.1e} of its size), so the labels hardly "
+            "show how W is shared between them.",
+            i, j, gap);
+    }
+  return "";
+}
+
+Words doubt_words(const Situation& s, Certificate& certificate) {
+  const Proof& proof = s.proof;
+  const double held_out = s.candidate.held_out_error;
+  switch (proof.doubt) {
+    case Doubt::wide_bars: {
+      certificate.unseen_directions = unseen_directions(s.split);
+      if (!certificate.unseen_directions.empty()) return unseen_words(certificate.unseen_directions, held_out);
+      const double saturated = saturated_share(s.split, s.candidate);
+      Words words{fmt::format("The held-out labels are predicted to {:.1e}, but {} cannot be bounded: errors of 1% or "
+                              "more would move no label by more than rounding does.",
+                              held_out, list_of(proof.heads)),
+                  "Give more examples, or tokens on which these heads differ more. --keep-uncertified FILE writes the "
+                  "layer that was found."};
+      words.reason += parallel_words(s.candidate, proof.heads);
+      if (saturated > kMostlySaturated) {
+        words.reason += saturation_words(saturated);
+        words.advice = kSaturationAdvice;
+      }
+      return words;
+    }
+    case Doubt::another_layer:
+      return {fmt::format("The held-out labels are predicted to {:.1e}, but after a small push along the direction that "
+                          "the labels see least, {} did not come back to the same values.",
+                          held_out, proof.heads.empty() ? "the heads" : list_of(proof.heads)),
+              "Give more examples. --keep-uncertified FILE writes the layer that was found."};
+    case Doubt::two_tokens:
+      return {fmt::format("With two tokens per example, {} and the mirror image (-Theta, -W) differ by a plain mean of "
+                          "the tokens, which the other heads can supply: two layers give the same labels.",
+                          list_of(proof.heads)),
+              "Give examples of three tokens or more."};
+    case Doubt::few_tokens:
+      return {fmt::format("{} have the same W, and the tokens fall into groups with independent spans: the two heads may "
+                          "be exchanged for the queries of one group without changing a label.",
+                          upper_first(list_of(proof.heads))),
+              "Give tokens in general position (random vectors, or sums of the tokens that you have)."};
+    case Doubt::few_distinct:
+      return {"The examples repeat: up to the order of tokens every held-out example was also trained on, and those that "
+              "differ are too few to be evidence by their number.",
+              "Give more examples that differ from one another, or tokens with more distinct values."};
+    case Doubt::structure:
+      return {fmt::format("The held-out labels are predicted to {:.1e}; what is left is more than the rounding of float64 "
+                          "and no further head explains it.",
+                          held_out),
+              "If the labels were rounded (text files, float32), this may be all there is; otherwise give more "
+              "examples. --keep-uncertified FILE writes the layer that was found."};
+    case Doubt::out_of_time:
+    case Doubt::none: break;
+  }
+  return {"The time limit came before the heads could be tested.", "Raise --time-limit."};
+}
+
+Words noise_words(const Situation& s, const Certificate& c) {
+  const Challenge& challenge = s.challenge;
+  const Index limit = s.options.heads.value_or(s.options.max_heads);
+  if (c.examples_per_unknown < kFewestEquations) {
+    const double wanted = static_cast<double>(c.examples) * kComfortable / c.examples_per_unknown;
+    return {fmt::format("{} heads have {:.2f} equations per unknown; recovery needs at least {:.1f}.", c.heads,
+                        c.examples_per_unknown, kFewestEquations),
+            fmt::format("Give about {:.0f} examples ({:.0f} equations per unknown).", std::ceil(wanted), kComfortable)};
+  }
+  if (c.status == RecoveryStatus::needs_more_examples)
+    return {fmt::format("The heads fit their own examples ({:.1e}) far better than the held-out ones ({:.1e}).",
+                        c.train_error, c.held_out_error),
+            "Give more examples, or try fewer heads with --heads."};
+  if (c.held_out_error > 0.9)
+    return {fmt::format("{} heads leave {:.0f}% of the held-out labels unexplained.", c.heads, 100 * c.held_out_error),
+            "Check that X and Y belong together, that Y are the outputs of one attention layer without mask, bias or "
+            "positions, and that the noise is smaller than the signal."};
+  if (challenge.more_heads_help)
+    return {fmt::format("{} heads leave {:.1e} of the held-out labels, and more heads would explain more.", c.heads,
+                        c.held_out_error),
+            s.options.heads ? "Give more heads with --heads, or let --heads auto find their number."
+                            : fmt::format("Raise --max-heads (now {}), and give more examples for that many.", limit)};
+  if (!challenge.agrees)
+    return {fmt::format("Independent starts ended at different heads; the best leave {:.1e} of the held-out labels.",
+                        c.held_out_error),
+            "Raise --starts, or give more examples."};
+  if (!challenge.leaves_noise)
+    return {fmt::format("What {} heads leave of the labels ({:.1e}) is not noise: it depends on X (z = {:.0f}).", c.heads,
+                        c.held_out_error, c.residual_z.value_or(0)),
+            "The labels are probably not those of an attention layer without mask, bias or positions."};
+  return {"The labels are too noisy for these heads: an error of their own size would not show.",
+          "Give more examples, or labels with less noise."};
+}
+
+Words stalled_words(const Situation& s, const Certificate& c) {
+  Words words{fmt::format("The time limit came first; {} heads leave {:.1e} of the held-out labels so far.", c.heads,
+                          c.held_out_error),
+              "Raise --time-limit, or give the number of heads with --heads."};
+  const double saturated = saturated_share(s.split, s.candidate);
+  if (saturated > kMostlySaturated) {
+    words.reason += saturation_words(saturated);
+    words.advice += std::string(" ") + kSaturationAdvice;
+  }
+  return words;
+}
+
+}  // namespace
+
+void explain(const Situation& s, Certificate& certificate) {
+  Words words;
+  if (certificate.status == RecoveryStatus::recovered || certificate.status == RecoveryStatus::approximate) return;
+  certificate.heads_in_doubt = s.proof.heads;
+  if (squared_norm(s.split.train_y) == 0)
+    words = {"All labels are zero: every layer with W = 0 has these outputs, so there is no head to find.",
+             "Check that Y holds the outputs of the layer."};
+  else if (certificate.status == RecoveryStatus::stalled)
+    words = stalled_words(s, certificate);
+  else if (s.proof.doubt != Doubt::none)
+    words = doubt_words(s, certificate);
+  else
+    words = noise_words(s, certificate);
+  certificate.reason = upper_first(words.reason);
+  certificate.advice = words.advice;
+}
+
+}  // namespace headlens
