@@ -73,6 +73,16 @@ std::vector<PageStudy> prepare(const std::vector<StudyResults>& all) {
   return studies;
 }
 
+// Every file that the report may write.
+std::vector<std::string> file_names(const std::vector<PageStudy>& studies) {
+  std::vector<std::string> names{"index.html"};
+  for (const PageStudy& study : studies)
+    for (const PageFigure& figure : study.figures)
+      for (const char* kind : {"svg", "pdf", "png", "csv"})
+        names.push_back(fmt::format("figures/{}.{}", figure.name, kind));
+  return names;
+}
+
 void render(PageFigure& figure, const fs::path& folder, const Execution& execution) {
   write_text(folder / (figure.name + ".csv"), csv(figure.data));
   if (!can_draw(figure.data)) return;
@@ -105,7 +115,7 @@ Report write_report(const std::vector<StudyResults>& results, const fs::path& fo
                     const Execution& execution) {
   require(!results.empty(), "nothing to report: the store holds no study");
   std::vector<PageStudy> studies = prepare(results);
-  ReportFolder out(folder);
+  ReportFolder out(folder, file_names(studies));
   std::size_t total = 0, drawn = 0;
   for (const PageStudy& study : studies) total += study.figures.size();
   for (PageStudy& study : studies)

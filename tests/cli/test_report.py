@@ -11,6 +11,7 @@ import xml.etree.ElementTree as xml
 
 import pytest
 from binary import ROOT, refuse, run, run_json
+from test_study import checksum
 
 STUDY = """
 name = "tiny"
@@ -92,7 +93,7 @@ def test_json_names_what_was_written(figures):
         "tiny-2-sample-sizes",
         "layers-1-phase-diagram",
     ]
-    assert {p.name for p in out.iterdir()} == {"index.html", "figures"}
+    assert {p.name for p in out.iterdir()} == {"index.html", "figures", ".headlens-report"}
     names = {f"{f['name']}.{kind}" for f in report["figures"] for kind in ("svg", "pdf", "png", "csv")}
     assert {p.name for p in (out / "figures").iterdir()} == names
     assert (report["cells"], report["failed"], report["missing"]) == (22, 0, 0)
@@ -147,6 +148,8 @@ def test_unfinished_study(store, tmp_path):
         where = "key IN (SELECT key FROM cell WHERE command = 'fit' ORDER BY key LIMIT {})"
         database.execute("DELETE FROM cell WHERE " + where.format(3))
         database.execute("UPDATE cell SET status = 'failed', error = 'too <hot>' WHERE " + where.format(1))
+        (row,) = database.execute("SELECT * FROM cell WHERE " + where.format(1))
+        database.execute("UPDATE cell SET checksum = ? WHERE key = ?", [checksum(row), row[0]])
     report = run_json("report", tmp_path / "part.db", "-o", tmp_path / "out")
     assert (report["cells"], report["failed"], report["missing"]) == (22, 1, 3)
     page = (tmp_path / "out" / "index.html").read_text()
@@ -179,6 +182,19 @@ def test_folders_that_are_refused(store, tmp_path):
     assert "not a folder" in refuse("report", store, "-o", kept / "thesis.tex", folder=kept)
     assert "no/such" in refuse("report", store, "-o", tmp_path / "no" / "such")
     assert "--output" in refuse("report", store)
+
+
+def test_files_of_the_user_survive(store, tmp_path):
+    out = tmp_path / "out"
+    run("report", store, "-o", out)
+    (out / "figures" / "mine.png").write_bytes(b"mine")
+    (out / "notes.txt").write_text("mine")
+    run("report", store, "-o", out)
+    assert (out / "figures" / "mine.png").read_bytes() == b"mine" and (out / "notes.txt").read_text() == "mine"
+    changed = out / "figures" / "tiny-1-learning-curves.csv"
+    changed.write_text("corrected by hand\n")
+    line = refuse("report", store, "-o", out, folder=tmp_path)
+    assert "tiny-1-learning-curves.csv" in line and "move it away" in line
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")

@@ -26,6 +26,11 @@ class ReportTest : public test::FolderTest {
  protected:
   std::string read(const fs::path& name) const { return test::read_bytes(folder / name); }
   std::string page() const { return read("out/index.html"); }
+  std::set<std::string> entries(const fs::path& name) const {
+    std::set<std::string> names;
+    for (const auto& entry : fs::directory_iterator(folder / name)) names.insert(entry.path().filename());
+    return names;
+  }
   Report write(const std::vector<StudyResults>& results) const {
     return write_report(results, folder / "out", {});
   }
@@ -82,7 +87,7 @@ TEST_F(ReportTest, HoldsEveryFigureInEveryForm) {
     }
     EXPECT_THAT(page(), HasSubstr(read("out/figures/" + figure.name + ".svg")));
   }
-  EXPECT_EQ(std::distance(fs::directory_iterator(folder / "out"), {}), 2);  // nothing left of the making
+  EXPECT_EQ(entries("out"), (std::set<std::string>{"index.html", "figures", ".headlens-report"}));
 }
 
 TEST_F(ReportTest, PageStandsAlone) {
@@ -205,17 +210,51 @@ TEST_F(ReportTest, HostileNamesStayText) {
 
 TEST_F(ReportTest, ReplacesAnEarlierReportAndNothingElse) {
   write({power_laws(3), recoveries()});
+  // Whatever is not of the report, even where it looks like a figure.
+  const std::vector<std::string> mine{"notes.txt", "figures/notes.txt", "figures/mine.png",
+                                      "figures/mine.csv", "figures/drafts/1.svg"};
+  fs::create_directory(folder / "out/figures/drafts");
+  for (const std::string& name : mine) std::ofstream(folder / "out" / name) << "mine";
+  const Report report = write({recoveries()});
+  for (const std::string& name : mine) EXPECT_EQ(read("out/" + name), "mine") << name;
+  std::set<std::string> expected{"notes.txt", "mine.png", "mine.csv", "drafts"};
+  for (const char* kind : {"svg", "pdf", "png", "csv"}) expected.insert(report.figures[0].name + "." + kind);
+  EXPECT_EQ(entries("out/figures"), expected);
+}
+
+TEST_F(ReportTest, RefusesToReplaceWhatAUserChanged) {
+  const std::string csv = "out/figures/" + write({recoveries()}).figures[0].name + ".csv";
+  std::ofstream(folder / csv) << "mine";
+  const std::string before = page();
+  test::expect_error([&] { write({recoveries()}); }, {csv, "move it away"});
+  EXPECT_EQ(read(csv), "mine");
+  EXPECT_EQ(page(), before);
+  write({power_laws(3)});  // has no file of that name: the changed one stays, now as the user's
+  EXPECT_EQ(read(csv), "mine");
+  test::expect_error([&] { write({recoveries()}); }, {csv});
+  fs::remove(folder / csv);
   write({recoveries()});
-  EXPECT_EQ(std::distance(fs::directory_iterator(folder / "out/figures"), {}), 4);
-  std::ofstream(folder / "out/notes.txt") << "mine";
-  EXPECT_THROW(write({recoveries()}), Error);
-  EXPECT_EQ(read("out/notes.txt"), "mine");
-  fs::remove(folder / "out/notes.txt");
-  std::ofstream(folder / "out/figures/notes.txt") << "mine";
-  EXPECT_THROW(write({recoveries()}), Error);
+  EXPECT_EQ(entries("out/figures").size(), 4U);
+}
+
+TEST_F(ReportTest, AListCannotReachOutOfItsFolder) {
+  write({power_laws(3)});
+  std::ofstream(folder / "secret") << "123456789";  // the CRC-32 of these is cbf43926
+  std::ofstream(folder / "out/.headlens-report", std::ios::app)
+      << "cbf43926 ../secret\ncbf43926 figures/../../secret\n";
+  write({recoveries()});
+  EXPECT_EQ(read("secret"), "123456789");
+}
+
+TEST_F(ReportTest, RefusesOtherFolders) {
   fs::create_directory(folder / "site");
   std::ofstream(folder / "site/index.html") << "<html>mine</html>";
   EXPECT_THROW(write_report({recoveries()}, folder / "site", {}), Error);
+  EXPECT_EQ(entries("site"), std::set<std::string>{"index.html"});
+  write({recoveries()});
+  fs::rename(folder / "out/figures", folder / "elsewhere");
+  fs::create_directory_symlink(folder / "elsewhere", folder / "out/figures");
+  EXPECT_THROW(write({recoveries()}), Error);
   std::ofstream(folder / "file") << "mine";
   EXPECT_THROW(write_report({recoveries()}, folder / "file", {}), Error);
   EXPECT_THROW(write_report({recoveries()}, folder / "no/such", {}), Error);
@@ -245,7 +284,7 @@ TEST_F(ReportTest, WithoutGnuplotNothingIsWritten) {
   EXPECT_FALSE(fs::exists(folder / "new"));
   EXPECT_THROW(write_to("out"), Error);
   EXPECT_EQ(page(), before);
-  EXPECT_EQ(std::distance(fs::directory_iterator(folder / "out"), {}), 2);
+  EXPECT_EQ(entries("out").size(), 3U);
 }
 
 }  // namespace
