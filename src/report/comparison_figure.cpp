@@ -112,7 +112,7 @@ Canvas draw_comparison(const Comparison& c) {
   Canvas canvas(kWidth, kHeight);
   const Across across(c);
   const LogScale y = up(c);
-  const auto fits = static_cast<std::size_t>(kWidth / (0.54 * 12.5));
+  const auto fits = static_cast<std::size_t>((kWidth - 10) / (0.66 * 12.5));
   canvas.text({10, 14}, cut(fmt::format("{}: {} ÷ {}", term(c.quantity), c.worse, c.better), fits),
               {.size = 12.5, .bold = true});
   draw_range(canvas, c, across);

@@ -138,7 +138,7 @@ Canvas draw_curves(const FigureData& data, Form form) {
   const std::vector<std::string>& panels = data.summary.panels;
   const std::vector<LegendEntry> legend = legend_of(data);
   const bool titled = panels.size() > 1 || !panels.front().empty();
-  const Margins margins{.left = form == Form::narrow ? 62.0 : 70.0,
+  const Margins margins{.left = form == Form::narrow ? 66.0 : 70.0,
                         .right = form == Form::narrow ? 12.0 : 22.0};
   const PanelSize size = curve_panel_size(panels.size(), margins, form);
   const Layout layout = arrange(panels.size(), size, margins, legend, titled, form);

@@ -174,12 +174,12 @@ Uses uses_of(const std::vector<PageStudy>& studies) {
   return uses;
 }
 
-// "RFA", or what the studies call it: "attention, RFA".
-std::string called(const char* usual, const std::set<std::string>& names) {
+// "RFA", with what else the studies call it: "RFA (attention)".
+std::string called(const std::string& usual, const std::set<std::string>& names) {
   std::string others;
   for (const std::string& name : names)
-    if (!name.empty() && name != usual) others += name + ", ";
-  return others + usual;
+    if (!name.empty() && name != usual) others += (others.empty() ? "" : ", ") + name;
+  return others.empty() ? usual : usual + " (" + others + ")";
 }
 
 std::string listed(const std::set<std::string>& values) {

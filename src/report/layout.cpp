@@ -64,7 +64,7 @@ void draw_legend(Canvas& canvas, const Layout& layout, const std::vector<LegendE
 }
 
 void draw_title(Canvas& canvas, const Box& box, const std::string& title) {
-  const auto fits = static_cast<std::size_t>((box.right - box.left) / (0.54 * 13.5));
+  const auto fits = static_cast<std::size_t>((box.right - box.left) / (0.66 * 13.5));
   canvas.text({box.left, box.top - 18}, cut(title, fits), {.size = 13.5, .bold = true});
 }
 

@@ -145,8 +145,8 @@ std::string growth_table(const FigureData& data) {
     body += "</tr>\n";
   }
   return table(
-      fmt::format("Fitted growth with 95% intervals, then medians of the {} for each value of {}{}.",
-                  term(data.quantity), term(data.spec.x),
+      fmt::format("Fitted growth with 95% intervals, then medians of the {} for the {} tried{}.",
+                  term(data.quantity), values_of(data.spec.x),
                   data.spec.success.empty() ? "" : "; below a median, the share of seeds that succeed"),
       top, body);
 }
@@ -157,7 +157,7 @@ std::string number_table(const FigureData& data) {
       data.summary.truth
           ? fmt::format("Share of seeds for which {}", success_of(data.quantity))
           : fmt::format("Median {}, and the 10% and 90% quantile below it", term(data.quantity));
-  return curve_table(data, fmt::format("{}, for each value of {}.", what, term(data.spec.x)),
+  return curve_table(data, fmt::format("{}, for the {} tried.", what, values_of(data.spec.x)),
                      phase ? data.spec.y : data.spec.series,
                      [&](const Curve&, const Point& point) { return entry(point, data.summary); });
 }
@@ -165,9 +165,9 @@ std::string number_table(const FigureData& data) {
 std::string theory_table(const FigureData& data) {
   return curve_table(
       data,
-      fmt::format("Mean {} over seeds divided by the predicted error, for each value of {}; below it the "
+      fmt::format("Mean {} over seeds divided by the predicted error, for the {} tried; below it the "
                   "predicted error and the bound sqrt(B / n).",
-                  term(data.quantity), term(data.spec.x)),
+                  term(data.quantity), values_of(data.spec.x)),
       data.spec.series,
       [&](const Curve& curve, const Point& point) { return theory_entry(data.theory.find(curve, point)); });
 }

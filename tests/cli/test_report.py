@@ -4,6 +4,7 @@ import contextlib
 import csv
 import io
 import os
+import re
 import shutil
 import sqlite3
 import stat
@@ -141,6 +142,24 @@ def test_several_stores_and_text(store, tmp_path):
     assert "Attention has the smaller error." in done.stdout and done.stderr == ""
 
 
+def test_title_and_default_figure(tmp_path):
+    """A study that asks for no figure gets the error against training sets, a line per model."""
+    study = tmp_path / "study.toml"
+    study.write_text(STUDY.split("[[figure]]")[0])
+    run("study run", study, "-o", tmp_path / "r.db")
+    report = run_json("report", tmp_path / "r.db", "-o", tmp_path / "out", "--title 'Mine & yours'")
+    assert [f["title"] for f in report["figures"]] == ["Error (nmse) against training sets"]
+    page = (tmp_path / "out" / "index.html").read_text()
+    assert "<h1>Mine &amp; yours</h1>" in page and "<text>training sets</text>" in page
+
+
+def test_verdicts_are_sentences(store, tmp_path):
+    (finding,) = run_json("report", store, "-o", tmp_path / "out")["findings"]
+    plain = r"(Holds|Does not hold|Is not decided|Cannot be judged) .*[0-9]+ (numbers of )?training sets.* seeds\."
+    assert re.search(plain, finding["verdict"]), finding["verdict"]
+    assert "(nmse)" in finding["verdict"] and "sample size" not in finding["verdict"]
+
+
 def test_unfinished_study(store, tmp_path):
     """Three cells are gone and one failed: said, and the rest is reported."""
     shutil.copy(store, tmp_path / "part.db")
@@ -190,7 +209,9 @@ def test_files_of_the_user_survive(store, tmp_path):
     (out / "figures" / "mine.png").write_bytes(b"mine")
     (out / "notes.txt").write_text("mine")
     run("report", store, "-o", out)
-    assert (out / "figures" / "mine.png").read_bytes() == b"mine" and (out / "notes.txt").read_text() == "mine"
+    assert (out / "figures" / "mine.png").read_bytes() == b"mine" and (
+        out / "notes.txt"
+    ).read_text() == "mine"
     changed = out / "figures" / "tiny-1-learning-curves.csv"
     changed.write_text("corrected by hand\n")
     line = refuse("report", store, "-o", out, folder=tmp_path)

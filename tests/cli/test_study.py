@@ -200,7 +200,7 @@ def test_rows_hold_everything(study, tmp_path):
 
 def checksum(row):
     """Of the columns before it, as docs/studies.md says."""
-    texts = ("%.17g" % v if isinstance(v, float) else str(v) for v in tuple(row)[:-1])
+    texts = (f"{v:.17g}" if isinstance(v, float) else str(v) for v in tuple(row)[:-1])
     return zlib.crc32(b"".join(text.encode() + b"\0" for text in texts))
 
 
