@@ -26,7 +26,7 @@ double text_width(std::string_view text, double size) {
 }
 
 std::string Canvas::block(const std::vector<Place>& places) {
-  const std::string name = fmt::format("$d{}", ++blocks_);
+  std::string name = fmt::format("$d{}", ++blocks_);
   data_ += name + " << EOD\n";
   for (const Place& place : places) data_ += fmt::format("{:.2f} {:.2f}\n", place.x, place.y);
   data_ += "EOD\n";

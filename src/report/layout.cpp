@@ -45,8 +45,9 @@ Layout arrange(std::size_t panels, PanelSize size, const Margins& margins,
   double top = legend.empty() ? margins.top : next.y + kLegendRow / 2 + 12;
   if (titled) top += kTitle;
   for (std::size_t i = 0; i < panels; ++i) {
-    const double left = margins.left + static_cast<double>(i % layout.columns) * (size.width + margins.gap_x);
-    const double y = top + static_cast<double>(i / layout.columns) * (size.height + margins.gap_y);
+    const std::size_t row = i / layout.columns, column = i % layout.columns;
+    const double left = margins.left + static_cast<double>(column) * (size.width + margins.gap_x);
+    const double y = top + static_cast<double>(row) * (size.height + margins.gap_y);
     layout.panels.push_back({left, y, left + size.width, y + size.height});
   }
   layout.height = layout.panels.back().bottom + margins.bottom;
