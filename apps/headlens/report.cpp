@@ -15,7 +15,7 @@ namespace {
 struct Arguments {
   CommonOptions common;
   std::vector<std::string> stores;
-  std::string folder;
+  std::string folder, title;
 };
 
 std::vector<StudyResults> read_all(const std::vector<std::string>& stores) {
@@ -53,7 +53,7 @@ std::string as_text(const Report& report) {
 }
 
 int run(const Arguments& a) {
-  const Report report = write_report(read_all(a.stores), a.folder, a.common.execution());
+  const Report report = write_report(read_all(a.stores), a.folder, a.common.execution(), a.title);
   print(a.common, as_json(report), as_text(report));
   return kOk;
 }
@@ -67,19 +67,22 @@ void add_report(CLI::App& app) {
       ->required();
   command
       .add_option("-o,--output", a->folder,
-                  "folder to write: new, empty or an earlier report, which is replaced")
+                  "folder to write: new, empty or an earlier report, whose files are replaced")
       ->required()
       ->type_name("DIR");
+  command.add_option("--title", a->title, "title of the page (default: that of the study)")
+      ->type_name("TEXT");
   add_common_options(command, a->common);
   command.footer(
       "Writes DIR/index.html, which needs no other file and no network, and DIR/figures with each figure as\n"
       "SVG, PDF and PNG and the numbers behind it as CSV. Unfinished studies are reported as far as they "
       "are.\n"
+      "Files in DIR that no report wrote, or that were changed since, stay as they are.\n"
       "A finding that does not hold is no error: the exit status tells only whether the report was written.\n"
       "Figures are drawn by gnuplot.\n\n"
       "Examples:\n"
       "  headlens report results.db -o report\n"
-      "  headlens report separation.db bias.db -o report --json");
+      "  headlens report separation.db bias.db -o report --title 'Two studies' --json");
   set_action(command, [a] { return run(*a); });
 }
 

@@ -1,7 +1,7 @@
 // A folder to look at and to cite from: index.html, figures as SVG, PDF and PNG, and the CSV behind each.
 //
 // Figures are drawn by gnuplot, which has to be installed. The folder must be new, empty or an earlier
-// report; that one is replaced once the new one is complete.
+// report. The files of an earlier report are replaced once the new ones are complete; other files stay.
 #pragma once
 
 #include <filesystem>
@@ -41,7 +41,8 @@ struct Report {
   Index cells = 0, failed = 0, missing = 0;
 };
 
+// `title` is that of the page; without one it has the title of its study, or one for all of them.
 Report write_report(const std::vector<StudyResults>& results, const std::filesystem::path& folder,
-                    const Execution& execution);
+                    const Execution& execution, const std::string& title = "");
 
 }  // namespace headlens

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 
 #include "report/escape.hpp"
 
@@ -20,15 +19,6 @@ std::string dash_option(const std::string& dash) { return dash.empty() ? "" : " 
 
 }  // namespace
 
-SeriesStyle series_style(std::size_t index) {
-  static const std::array<const char*, 7> colours{"#0072b2", "#d55e00", "#009e73", "#cc79a7",
-                                                  "#e69f00", "#56b4e9", "#6b7280"};
-  static const std::array<int, 6> markers{7, 5, 9, 13, 11, 15};
-  static const std::array<const char*, 3> dashes{"", "(12,6)", "(3,5)"};
-  return {colours.at(index % colours.size()), markers.at(index % markers.size()),
-          dashes.at(index / colours.size() % dashes.size())};
-}
-
 double text_width(std::string_view text, double size) {
   const auto characters = std::count_if(
       text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0U) != 0x80U; });
@@ -36,7 +26,7 @@ double text_width(std::string_view text, double size) {
 }
 
 std::string Canvas::block(const std::vector<Place>& places) {
-  const std::string name = fmt::format("$d{}", ++blocks_);
+  std::string name = fmt::format("$d{}", ++blocks_);
   data_ += name + " << EOD\n";
   for (const Place& place : places) data_ += fmt::format("{:.2f} {:.2f}\n", place.x, place.y);
   data_ += "EOD\n";
@@ -73,33 +63,33 @@ void Canvas::text(Place place, std::string_view text, const TextStyle& style) {
                   kFont, style.bold ? ":Bold" : "", style.size, style.colour);
 }
 
+std::string Canvas::output(const std::string& terminal, const std::string& file) const {
+  return fmt::format("reset\nset terminal {} noenhanced font '{},12'\nset output '{}'\n", terminal, kFont,
+                     file) +
+         fmt::format(
+             "unset key\nunset border\nunset tics\nset lmargin at screen 0\nset rmargin at screen 1\n"
+             "set tmargin at screen 1\nset bmargin at screen 0\nset xrange [0:{}]\nset yrange [{}:0]\n",
+             width_, height_) +
+         settings_ + "plot NaN notitle" + plots_ + "\nset output\n";
+}
+
+std::string Canvas::svg_script(const std::string& name) const {
+  const std::string terminal = fmt::format("svg size {},{} dynamic fontscale 1 rounded background '{}'",
+                                           width_, height_, colour::kBack);
+  return "set encoding utf8\n" + data_ + output(terminal, name + ".svg");
+}
+
 std::string Canvas::script(const std::string& name) const {
   // Sizes are pixels of the SVG, 96 to the inch; the PNG has two for each. The scales make text and lines of
   // the three equal: gnuplot's cairo outputs count fonts in points at 72 to the inch.
-  struct Output {
-    const char* suffix;
-    std::string terminal;
-  };
   const std::string back = fmt::format("background rgb '{}'", colour::kBack);
-  const std::array<Output, 3> outputs{{
-      {"svg", fmt::format("svg size {},{} dynamic fontscale 1 rounded background '{}'", width_, height_,
-                          colour::kBack)},
-      {"pdf", fmt::format("pdfcairo size {}in,{}in fontscale 0.56 linewidth 1.2 pointscale 1 rounded {}",
-                          width_ / 96, height_ / 96, back)},
-      {"png", fmt::format("pngcairo size {},{} fontscale 1.5 linewidth 2 pointscale 2.3 rounded {}",
-                          2 * width_, 2 * height_, back)},
-  }};
-  std::string text = "set encoding utf8\n" + data_;
-  for (const Output& output : outputs) {
-    text += fmt::format("reset\nset terminal {} noenhanced font '{},12'\nset output '{}.{}'\n",
-                        output.terminal, kFont, name, output.suffix);
-    text += fmt::format(
-        "unset key\nunset border\nunset tics\nset lmargin at screen 0\nset rmargin at screen 1\n"
-        "set tmargin at screen 1\nset bmargin at screen 0\nset xrange [0:{}]\nset yrange [{}:0]\n",
-        width_, height_);
-    text += settings_ + "plot NaN notitle" + plots_ + "\nset output\n";
-  }
-  return text;
+  return svg_script(name) +
+         output(fmt::format("pdfcairo size {}in,{}in fontscale 0.56 linewidth 1.2 pointscale 1 rounded {}",
+                            width_ / 96, height_ / 96, back),
+                name + ".pdf") +
+         output(fmt::format("pngcairo size {},{} fontscale 1.5 linewidth 2 pointscale 2.3 rounded {}",
+                            2 * width_, 2 * height_, back),
+                name + ".png");
 }
 
 }  // namespace headlens::report

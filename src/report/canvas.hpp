@@ -21,14 +21,12 @@ inline constexpr const char* kAxis = "#b6bec7";
 inline constexpr const char* kGrid = "#e8ebef";
 }  // namespace colour
 
-// Colour, marker and line of the i-th series: told apart without colour too. The colours are those of Okabe
-// and Ito, which the colour-blind can tell apart, with a grey for their black and without their yellow.
+// Colour, marker and line of a series: told apart without colour too.
 struct SeriesStyle {
   std::string colour;
   int marker = 7;  // gnuplot's point type
   std::string dash;
 };
-SeriesStyle series_style(std::size_t index);
 
 enum class Anchor { left, centre, right };
 
@@ -52,10 +50,12 @@ class Canvas {
 
   double width() const { return width_; }
   double height() const { return height_; }
-  std::string script(const std::string& name) const;  // draws NAME.svg, NAME.pdf and NAME.png
+  std::string script(const std::string& name) const;      // draws NAME.svg, NAME.pdf and NAME.png
+  std::string svg_script(const std::string& name) const;  // draws NAME.svg alone
 
  private:
   std::string block(const std::vector<Place>& places);
+  std::string output(const std::string& terminal, const std::string& file) const;
 
   double width_, height_;
   int objects_ = 0, labels_ = 0, blocks_ = 0;

@@ -5,8 +5,8 @@
 #include <cmath>
 
 #include "report/escape.hpp"
-#include "report/layout.hpp"
 #include "report/tables.hpp"
+#include "report/vocabulary.hpp"
 
 namespace headlens::report {
 namespace {
@@ -15,32 +15,42 @@ std::string seeds_text(const Summary& summary) {
   return summary.seeds.size() == 1 ? "1 seed" : fmt::format("{} seeds", summary.seeds.size());
 }
 
+std::string how_to_read_sizes(const FigureData& data) {
+  std::string errors;
+  for (std::size_t i = 0; i < std::size(kErrors); ++i)
+    errors += (i == 0 ? "" : i + 1 == std::size(kErrors) ? " and " : ", ") + number(kErrors[i]);
+  return fmt::format(
+      "The number of {} at which the median {} over {} first falls to {}, interpolated between the values "
+      "tried on "
+      "logarithmic scales. Lines are 95% bootstrap intervals over seeds. An open marker with an arrow is a "
+      "bound: the "
+      "error was not reached at the largest value tried, or was reached at the smallest already.",
+      term(data.spec.x), term(data.quantity), seeds_text(data.summary), errors);
+}
+
 std::string how_to_read(const FigureData& data) {
   const Summary& summary = data.summary;
   if (data.spec.kind == FigureKind::phase_diagram)
-    return summary.truth ? fmt::format("Share of {} with {}.", seeds_text(summary), data.quantity)
-                         : fmt::format("Median of {} over {}.", data.quantity, seeds_text(summary));
-  if (data.spec.kind == FigureKind::sample_table)
-    return fmt::format(
-        "The {} at which the median {} over {} first falls to the given error, interpolated in logarithms; "
-        "lines "
-        "are 95% "
-        "bootstrap intervals over seeds. Open markers with an arrow are bounds: not reached by the largest "
-        "value tried, "
-        "or reached by the smallest.",
-        axis_title(data.spec.x), data.quantity, seeds_text(summary));
-  std::string text = summary.seeds.size() == 1
-                         ? "One seed, so no spread is shown."
-                         : fmt::format("Medians over {}; bands reach from the 10% to the 90% quantile.",
-                                       seeds_text(summary));
-  if (data.quantity == "nmse") text += " An error of 1 (dotted) is that of predicting the mean.";
+    return summary.truth
+               ? fmt::format("Share of {} for which {}.", seeds_text(summary), success_of(data.quantity))
+               : fmt::format("Median {} over {}.", term(data.quantity), seeds_text(summary));
+  if (data.spec.kind == FigureKind::sample_table) return how_to_read_sizes(data);
+  std::string text =
+      summary.seeds.size() == 1
+          ? "There is one seed, so no spread is shown."
+          : fmt::format("Lines are medians of the {} over {}; bands reach from the 10% to the 90% quantile.",
+                        term(data.quantity), seeds_text(summary));
+  if (data.quantity == "nmse") text += " The dotted line at 1 is the error of always predicting the mean.";
   if (!data.spec.success.empty())
-    text += fmt::format(" Open markers: fewer than half of the seeds succeed ({}).", data.spec.success);
+    text += fmt::format(" A marker is open where {} for fewer than half of the seeds.",
+                        success_of(data.spec.success));
   if (!data.theory.empty())
     text +=
-        " Dashed: the error that theory predicts for infinitely many heads, beside the medians as points. "
-        "Dotted: the square of the risk bound sqrt(B / n) over the variance of the target, where it is below "
-        "10.";
+        " The dashed line is the error that theory predicts for infinitely many heads; beside it the medians "
+        "are points "
+        "without a line. A dotted curve is the square of the risk bound sqrt(B / n) over the variance of the "
+        "target, "
+        "where that is below 10.";
   return text;
 }
 
@@ -58,8 +68,9 @@ std::string what_is_missing(const Summary& summary) {
     text += fmt::format(" {} of {} cells are not finished yet.", summary.missing, summary.cells);
   if (summary.failed > 0) text += fmt::format(" {} of {} cells failed.", summary.failed, summary.cells);
   if (summary.dropped > 0)
-    text += fmt::format(" {} {} left out: zero, negative, or not a number.", summary.dropped,
-                        summary.dropped == 1 ? "value is" : "values are");
+    text += fmt::format(" {} left out because {} zero, negative or not a number.",
+                        summary.dropped == 1 ? "1 value is" : fmt::format("{} values are", summary.dropped),
+                        summary.dropped == 1 ? "it is" : "they are");
   return text;
 }
 
@@ -88,51 +99,60 @@ std::vector<Contest> last_contest(const Summary& summary, const std::string& pan
   return best;
 }
 
-// "RFA, 0.0104 at samples = 2048, then BRFA, 0.0234 (power mean); ..."
+// "At 2048 training sets the smallest median is that of RFA, 0.0104, and the next that of BRFA, 0.0234
+// (degree 1)."
 std::string who_is_smallest(const FigureData& data) {
   std::string text;
   for (const std::string& panel : data.summary.panels) {
     const std::vector<Contest> order = last_contest(data.summary, panel);
     if (order.empty()) continue;
     const Contest &first = order[0], &second = order[1];
-    text += fmt::format("{}{}, {} at {} = {}, then {}, {}{}", text.empty() ? " Smallest medians: " : "; ",
-                        first.curve->series, number(first.point->median), data.spec.x,
-                        headlens::text(first.point->x_value), second.curve->series,
-                        number(second.point->median), panel.empty() ? "" : " (" + panel + ")");
+    text += fmt::format(" At {} the smallest median is that of {}, {}, and the next that of {}, {}{}.",
+                        label(data.spec.x, first.point->x_value), first.curve->series,
+                        number(first.point->median), second.curve->series, number(second.point->median),
+                        panel.empty() ? "" : " (" + panel + ")");
   }
-  return text.empty() ? "" : text + ".";
+  return text;
 }
 
-// From which x on every seed succeeds, a row at a time.
+// "2 to 4 examples per unknown", neighbours of the grid as ranges; "" where some seed fails everywhere.
+std::string where_all_succeed(const Curve& curve, const std::string& x) {
+  std::string text;
+  for (std::size_t i = 0; i < curve.points.size(); ++i) {
+    std::size_t end = i;
+    while (end < curve.points.size() && curve.points[end].mean == 1) ++end;
+    if (end == i) continue;
+    std::string values = headlens::text(curve.points[i].x_value);
+    if (end > i + 1) values += " to " + headlens::text(curve.points[end - 1].x_value);
+    text += (text.empty() ? "" : " and ") + with_unit(x, values);
+    i = end;
+  }
+  return text;
+}
+
 std::string where_all_succeed(const FigureData& data) {
   std::string text;
   for (const Curve& curve : data.summary.curves) {
-    const Point* first = nullptr;
-    for (const Point& point : curve.points) {
-      if (point.values.empty()) continue;
-      if (point.mean < 1) first = nullptr;
-      if (point.mean == 1 && first == nullptr) first = &point;
-    }
-    text += fmt::format("{}{} ({}{})",
-                        text.empty() ? fmt::format(" Every seed succeeds from {} = ", data.spec.x) : ", ",
-                        first == nullptr ? "nowhere" : headlens::text(first->x_value),
-                        curve.panel.empty() ? "" : curve.panel + ", ", curve.series);
+    const std::string places = where_all_succeed(curve, data.spec.x);
+    if (places.empty()) continue;
+    const std::string row =
+        curve.panel + (curve.panel.empty() || curve.series.empty() ? "" : ", ") + curve.series;
+    text += (text.empty() ? "" : ", ") + places + (row.empty() ? "" : " (" + row + ")");
   }
-  return text.empty() ? "" : text + ".";
+  return text.empty() ? " Nowhere do all seeds succeed." : " All seeds succeed at " + text + ".";
 }
 
 }  // namespace
 
 std::string caption(const FigureData& data) {
   if (!can_draw(data))
-    return fmt::format("Nothing to draw: none of {} cells has a value of {} that could be.{}",
-                       data.summary.cells, data.quantity, what_is_missing(data.summary));
+    return fmt::format(
+        "There is nothing to draw: none of the {} cells has a value of the {} that the figure can show.{}",
+        data.summary.cells, term(data.quantity), what_is_missing(data.summary));
   std::string text = data.spec.caption;
   if (!text.empty()) text += " ";
   text += how_to_read(data);
-  if (data.spec.kind == FigureKind::growth)
-    text += " " + growth_sentence(data.growth, data.spec);
-  else if (is_curves(data.spec.kind))
+  if (is_curves(data.spec.kind) && data.spec.kind != FigureKind::growth)
     text += who_is_smallest(data) + theory_text(data.theory);
   if (data.spec.kind == FigureKind::phase_diagram && data.summary.truth) text += where_all_succeed(data);
   return text + what_is_missing(data.summary);

@@ -5,6 +5,7 @@
 #include "report/escape.hpp"
 #include "report/figures.hpp"
 #include "report/layout.hpp"
+#include "report/vocabulary.hpp"
 
 namespace headlens::report {
 namespace {
@@ -47,7 +48,7 @@ std::vector<LegendEntry> legend_of(const FigureData& data) {
   std::vector<LegendEntry> entries;
   const std::vector<std::string>& series = data.summary.series;
   for (std::size_t i = 0; i < series.size(); ++i)
-    if (!series[i].empty()) entries.push_back({cut(series[i], 60), series_style(data.styles[i])});
+    if (!series[i].empty()) entries.push_back({cut(series[i], 60), data.styles[i]});
   bool limits = false;
   for (const Curve& curve : data.summary.curves)
     limits = limits || std::any_of(curve.points.begin(), curve.points.end(), is_limit);
@@ -107,8 +108,8 @@ void draw_panel(Canvas& canvas, const FigureData& data, Axes& axes, const Box& b
                 bool first) {
   axes.x.set_pixels(box.left, box.right);
   axes.y.set_pixels(box.bottom, box.top);
-  draw_y_axis(canvas, box, axes.y, axis_title(data.quantity), first);
-  draw_x_axis(canvas, box, axes.x, axes.x_ticks, axis_title(data.spec.x));
+  draw_y_axis(canvas, box, axes.y, term(data.quantity), first);
+  draw_x_axis(canvas, box, axes.x, axes.x_ticks, term(data.spec.x));
   if (!panel.empty()) draw_title(canvas, box, panel);
   if (data.quantity == "nmse")
     canvas.line({{box.left, axes.y(1)}, {box.right, axes.y(1)}}, colour::kSoft, 1, "(2,4)");
@@ -118,7 +119,7 @@ void draw_panel(Canvas& canvas, const FigureData& data, Axes& axes, const Box& b
     for (std::size_t i = series.size(); i-- > 0;)
       for (const Curve& curve : data.summary.curves) {
         if (curve.panel != panel || curve.series != series[i]) continue;
-        const SeriesStyle style = series_style(data.styles[i]);
+        const SeriesStyle& style = data.styles[i];
         if (pass == 0) {
           if (data.summary.seeds.size() > 1) draw_spread(canvas, axes, curve, style.colour);
           continue;
@@ -133,11 +134,14 @@ void draw_panel(Canvas& canvas, const FigureData& data, Axes& axes, const Box& b
 
 }  // namespace
 
-Canvas draw_curves(const FigureData& data) {
+Canvas draw_curves(const FigureData& data, Form form) {
   const std::vector<std::string>& panels = data.summary.panels;
   const std::vector<LegendEntry> legend = legend_of(data);
   const bool titled = panels.size() > 1 || !panels.front().empty();
-  const Layout layout = arrange(panels.size(), curve_panel_size(panels.size()), {}, legend, titled);
+  const Margins margins{.left = form == Form::narrow ? 66.0 : 70.0,
+                        .right = form == Form::narrow ? 12.0 : 22.0};
+  const PanelSize size = curve_panel_size(panels.size(), margins, form);
+  const Layout layout = arrange(panels.size(), size, margins, legend, titled, form);
   Canvas canvas(layout.width, layout.height);
   draw_legend(canvas, layout, legend);
   Axes axes = common_axes(data);

@@ -1,8 +1,6 @@
 #include "report/figures.hpp"
 
-#include <algorithm>
 #include <cmath>
-#include <set>
 
 namespace headlens::report {
 namespace {
@@ -30,24 +28,6 @@ std::vector<SampleSizeRow> sample_sizes(const Summary& summary) {
 
 }  // namespace
 
-std::vector<std::size_t> StyleBook::styles(const std::vector<std::string>& series) {
-  std::vector<std::size_t> styles(series.size());
-  std::set<std::size_t> used;
-  std::vector<std::size_t> open;
-  for (std::size_t i = 0; i < series.size(); ++i) {
-    const auto found = known_.find(series[i]);
-    if (found != known_.end() && used.insert(found->second).second)
-      styles[i] = found->second;
-    else
-      open.push_back(i);
-  }
-  for (const std::size_t i : open) {
-    for (styles[i] = 0; !used.insert(styles[i]).second;) ++styles[i];
-    known_.emplace(series[i], styles[i]);
-  }
-  return styles;
-}
-
 bool is_curves(FigureKind kind) {
   return kind == FigureKind::learning_curves || kind == FigureKind::head_curves || kind == FigureKind::growth;
 }
@@ -58,7 +38,6 @@ FigureData figure_data(const StudyResults& results, const FigureSpec& spec) {
   if (spec.kind == FigureKind::sample_table) data.sizes = sample_sizes(data.summary);
   if (spec.theory) data.theory = theory_overlay(results.study.command, data.summary);
   if (spec.kind == FigureKind::growth) data.growth = measure_growth(results, spec, data.summary);
-  for (std::size_t i = 0; i < data.summary.series.size(); ++i) data.styles.push_back(i);
   return data;
 }
 
@@ -76,14 +55,14 @@ bool can_draw(const FigureData& data) {
   return false;
 }
 
-Canvas draw(const FigureData& data) {
+Canvas draw(const FigureData& data, Form form) {
   switch (data.spec.kind) {
     case FigureKind::phase_diagram:
-      return draw_phase_diagram(data);
+      return draw_phase_diagram(data, form);
     case FigureKind::sample_table:
-      return draw_sample_sizes(data);
+      return draw_sample_sizes(data, form);
     default:
-      return draw_curves(data);
+      return draw_curves(data, form);
   }
 }
 

@@ -5,6 +5,9 @@
 #include <map>
 #include <numbers>
 
+#include "report/style_book.hpp"
+#include "report/vocabulary.hpp"
+
 namespace headlens::report {
 namespace {
 
@@ -74,14 +77,11 @@ void test(ComparedPoint& point, const Ratios& ratios, double level) {
   point.judgement = judgement_of(point);
 }
 
-// The values by which the sides differ: "RFA" against "RFMLP", "degree = 1" against "degree = 3".
+// The values by which the sides differ: "RFA" against "RFMLP", "degree 1" against "degree 3".
 std::string side(const StudyValues& values) {
-  std::string label;
-  for (const auto& [name, value] : values) {
-    const bool word = std::holds_alternative<std::string>(value);
-    label += (label.empty() ? "" : ", ") + (word ? text(value) : name + " = " + text(value));
-  }
-  return label;
+  std::string words;
+  for (const auto& [name, value] : values) words += (words.empty() ? "" : ", ") + label(name, value);
+  return words;
 }
 
 bool in_range(double x, const FindingSpec& spec) {
@@ -110,14 +110,19 @@ double student_quantile(Index degrees, double level) {
 }
 
 Comparison compare(const StudyResults& results, const FindingSpec& spec) {
-  Comparison comparison{side(spec.better), side(spec.worse), spec.quantity, spec.x, {}};
+  Comparison comparison{
+      side(spec.better), side(spec.worse), spec.quantity, spec.x, side(spec.where), "", "", {}};
   std::map<std::string, const StudyCell*> partners;
   for (const StudyCell& cell : results.cells)
-    if (matches(cell, spec.where) && matches(cell, spec.worse)) partners[pair_key(cell, spec)] = &cell;
+    if (matches(cell, spec.where) && matches(cell, spec.worse)) {
+      partners[pair_key(cell, spec)] = &cell;
+      comparison.worse_identity = identity_of(cell.inputs, comparison.worse);
+    }
   std::vector<Ratios> ratios;
   for (const StudyCell& cell : results.cells) {
     const auto partner = partners.find(pair_key(cell, spec));
     if (partner == partners.end() || !matches(cell, spec.where) || !matches(cell, spec.better)) continue;
+    comparison.better_identity = identity_of(cell.inputs, comparison.better);
     const StudyValue* found = find(cell.axes, spec.x);
     const StudyValue x = found == nullptr ? StudyValue("") : *found;
     auto point = std::find_if(comparison.points.begin(), comparison.points.end(),

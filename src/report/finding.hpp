@@ -28,7 +28,9 @@ struct ComparedPoint {
 
 struct Comparison {
   std::string better, worse, quantity, x;
-  std::vector<ComparedPoint> points;  // by x
+  std::string where;                            // "degree 1"; "" for all cells
+  std::string better_identity, worse_identity;  // as identity_of() says; "" where it says nothing
+  std::vector<ComparedPoint> points;            // by x
 };
 
 Comparison compare(const StudyResults& results, const FindingSpec& spec);

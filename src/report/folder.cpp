@@ -3,9 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <fstream>
-#include <set>
-#include <string>
+#include <algorithm>
 
 #include "headlens/error.hpp"
 #include "io/printable.hpp"
@@ -19,45 +17,31 @@ constexpr const char* kStaging = ".headlens-report-";
 
 std::string shown(const fs::path& path) { return io::printable(path.string()); }
 
-bool is_page_of_ours(const fs::path& page) {
-  std::ifstream file(page);
-  std::string start(400, '\0');
-  file.read(start.data(), static_cast<std::streamsize>(start.size()));
-  return start.find("<meta name=\"generator\" content=\"headlens report") != std::string::npos;
+bool is_stale(const fs::directory_entry& entry) {  // left by a killed run
+  return entry.path().filename().string().starts_with(kStaging);
 }
 
-bool is_ours(const fs::directory_entry& entry) {
-  static const std::set<std::string> kinds{".svg", ".pdf", ".png", ".csv"};
-  const std::string name = entry.path().filename().string();
-  if (name.starts_with(kStaging)) return true;  // left by a killed run
-  if (name == "index.html") return is_page_of_ours(entry.path());
-  if (name != "figures" || !entry.is_directory() || entry.is_symlink()) return false;
-  for (const fs::directory_entry& figure : fs::directory_iterator(entry))
-    if (!figure.is_regular_file() || !kinds.contains(figure.path().extension().string())) return false;
-  return true;
-}
-
-void check(const fs::path& target) {
-  require(fs::is_directory(target), shown(target), ": exists and is not a folder");
-  const bool report = is_page_of_ours(target / "index.html");
-  for (const fs::directory_entry& entry : fs::directory_iterator(target)) {
-    const bool stale = entry.path().filename().string().starts_with(kStaging);
-    require(stale || (report && is_ours(entry)), shown(target), ": holds ", shown(entry.path().filename()),
-            ", which is not of a report; expected a new or empty folder, or an earlier report");
-  }
-}
+// Something is there, be it a link to nowhere.
+bool is_taken(const fs::path& path) { return fs::exists(fs::symlink_status(path)); }
 
 void remove_stale(const fs::path& target) {
   for (const fs::directory_entry& entry : fs::directory_iterator(target))
-    if (entry.path().filename().string().starts_with(kStaging)) fs::remove_all(entry.path());
+    if (is_stale(entry)) fs::remove_all(entry.path());
+}
+
+[[noreturn]] void explain(const fs::path& target, const fs::filesystem_error& error) {
+  throw Error(ErrorCode::environment,
+              join("cannot write a report to ", shown(target), ": ", error.code().message()));
 }
 
 }  // namespace
 
-ReportFolder::ReportFolder(const fs::path& target) : target_(target) {
+ReportFolder::ReportFolder(const fs::path& target, std::vector<std::string> names)
+    : target_(target), names_(std::move(names)) {
   try {
     if (fs::exists(target_)) {
-      check(target_);
+      earlier_ = read_file_list(target_);
+      check();
     } else {
       fs::create_directory(target_);
       created_ = true;
@@ -67,8 +51,7 @@ ReportFolder::ReportFolder(const fs::path& target) : target_(target) {
     fs::create_directories(staging_ / "figures");
   } catch (const fs::filesystem_error& error) {
     if (created_) fs::remove_all(target_);
-    throw Error(ErrorCode::environment,
-                join("cannot write a report to ", shown(target_), ": ", error.code().message()));
+    explain(target_, error);
   }
 }
 
@@ -78,16 +61,52 @@ ReportFolder::~ReportFolder() {
   if (created_) fs::remove_all(target_, ignored);
 }
 
+void ReportFolder::check() const {
+  require(fs::is_directory(target_), shown(target_), ": exists and is not a folder");
+  if (!is_taken(target_ / kFileList))
+    for (const fs::directory_entry& entry : fs::directory_iterator(target_))
+      require(
+          is_stale(entry), shown(target_), ": holds ", shown(entry.path().filename()), " and no ", kFileList,
+          ", the list that a report keeps of its files; choose a new or empty folder, or an earlier report");
+  const fs::path figures = target_ / "figures";
+  require(!is_taken(figures) || fs::is_directory(fs::symlink_status(figures)), shown(figures),
+          ": is not a folder; move it away, or choose another folder for the report");
+  for (const std::string& name : names_)
+    require(
+        !is_taken(target_ / name) || is_as_written(target_, earlier_, name), shown(target_ / name),
+        ": would be replaced, but is not as a report wrote it; move it away, or choose another folder for "
+        "the report");
+}
+
 void ReportFolder::publish() {
   try {
-    if (fs::exists(target_ / "figures")) fs::rename(target_ / "figures", staging_ / "earlier");
-    fs::rename(staging_ / "figures", target_ / "figures");
-    fs::rename(staging_ / "index.html", target_ / "index.html");
+    check();  // again: drawing takes a while
+    move_into_place();
   } catch (const fs::filesystem_error& error) {
-    throw Error(ErrorCode::environment,
-                join("cannot write a report to ", shown(target_), ": ", error.code().message()));
+    explain(target_, error);
   }
   created_ = false;
+}
+
+// The list names the files of both reports while files move, so that whatever ends this, the next report
+// knows whose they are.
+void ReportFolder::move_into_place() {
+  std::vector<std::string> written;
+  for (const std::string& name : names_)
+    if (fs::exists(staging_ / name)) written.push_back(name);
+  std::stable_partition(written.begin(), written.end(),
+                        [](const std::string& name) { return name != "index.html"; });
+  const FileList files = list_files(staging_, written);
+  FileList both = earlier_;
+  both.insert(both.end(), files.begin(), files.end());
+  write_file_list(target_, both);
+  fs::create_directories(target_ / "figures");
+  for (const std::string& name : written) fs::rename(staging_ / name, target_ / name);
+  for (const ListedFile& old : earlier_) {
+    const bool kept = std::find(written.begin(), written.end(), old.name) != written.end();
+    if (!kept && is_as_written(target_, earlier_, old.name)) fs::remove(target_ / old.name);
+  }
+  write_file_list(target_, files);
 }
 
 }  // namespace headlens::report

@@ -1,12 +1,8 @@
 #include "report/growth.hpp"
 
-#include <fmt/format.h>
-
 #include <cmath>
 
-#include "report/escape.hpp"
 #include "report/finding.hpp"
-#include "report/layout.hpp"
 
 namespace headlens::report {
 namespace {
@@ -27,10 +23,6 @@ Summary summary_of(const StudyResults& results, const FigureSpec& spec, const st
 
 Slope exponential(const Slope& slope) {
   return {std::exp(slope.value), std::exp(slope.lower), std::exp(slope.upper)};
-}
-
-std::string slope_text(const Slope& slope) {
-  return fmt::format("{} ({} to {})", number(slope.value), number(slope.lower), number(slope.upper));
 }
 
 }  // namespace
@@ -87,21 +79,6 @@ Growth measure_growth(const StudyResults& results, const FigureSpec& spec, const
     row.power = fit_slope(beside, y_beside);
   }
   return growth;
-}
-
-std::string growth_sentence(const Growth& growth, const FigureSpec& spec) {
-  std::string text;
-  for (const GrowthCurve& curve : growth.curves) {
-    if (!curve.factor) continue;
-    text += fmt::format(
-        "{}{}{}{}, a factor of {}",
-        text.empty() ? fmt::format("Fitted growth for each unit of {}: ", axis_title(spec.x)) : "; ",
-        curve.panel, curve.panel.empty() || curve.series.empty() ? "" : ", ", curve.series,
-        slope_text(*curve.factor));
-    if (curve.power)
-      text += fmt::format(", or {} to the power {}", axis_title(spec.beside), slope_text(*curve.power));
-  }
-  return text.empty() ? "" : text + ".";
 }
 
 }  // namespace headlens::report

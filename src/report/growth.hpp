@@ -38,7 +38,4 @@ struct Growth {
 
 Growth measure_growth(const StudyResults& results, const FigureSpec& spec, const Summary& summary);
 
-// "Fitted growth for each unit of heads: varpro, a factor of 2.1 (1.9 to 2.3) ..."
-std::string growth_sentence(const Growth& growth, const FigureSpec& spec);
-
 }  // namespace headlens::report

@@ -1,7 +1,6 @@
 #include "report/layout.hpp"
 
 #include <algorithm>
-#include <map>
 
 #include "report/escape.hpp"
 
@@ -12,12 +11,14 @@ constexpr double kLegendRow = 24, kLegendSize = 13, kTickSize = 11.5, kTitle = 3
 
 }  // namespace
 
-std::size_t panel_columns(std::size_t panels) {
+std::size_t panel_columns(std::size_t panels, Form form) {
+  if (form == Form::narrow) return 1;
   return panels == 4 ? 2 : std::clamp<std::size_t>(panels, 1, 3);
 }
 
-PanelSize curve_panel_size(std::size_t panels) {
-  switch (panel_columns(panels)) {
+PanelSize curve_panel_size(std::size_t panels, const Margins& margins, Form form) {
+  if (form == Form::narrow) return {kNarrowWidth - margins.left - margins.right, 220};
+  switch (panel_columns(panels, form)) {
     case 1:
       return {560, 320};
     case 2:
@@ -28,9 +29,9 @@ PanelSize curve_panel_size(std::size_t panels) {
 }
 
 Layout arrange(std::size_t panels, PanelSize size, const Margins& margins,
-               const std::vector<LegendEntry>& legend, bool titled) {
+               const std::vector<LegendEntry>& legend, bool titled, Form form) {
   Layout layout;
-  layout.columns = panel_columns(panels);
+  layout.columns = panel_columns(panels, form);
   const auto columns = static_cast<double>(layout.columns);
   layout.width = margins.left + columns * size.width + (columns - 1) * margins.gap_x + margins.right;
   Place next{margins.left, margins.top + kLegendRow / 2};
@@ -44,8 +45,9 @@ Layout arrange(std::size_t panels, PanelSize size, const Margins& margins,
   double top = legend.empty() ? margins.top : next.y + kLegendRow / 2 + 12;
   if (titled) top += kTitle;
   for (std::size_t i = 0; i < panels; ++i) {
-    const double left = margins.left + static_cast<double>(i % layout.columns) * (size.width + margins.gap_x);
-    const double y = top + static_cast<double>(i / layout.columns) * (size.height + margins.gap_y);
+    const std::size_t row = i / layout.columns, column = i % layout.columns;
+    const double left = margins.left + static_cast<double>(column) * (size.width + margins.gap_x);
+    const double y = top + static_cast<double>(row) * (size.height + margins.gap_y);
     layout.panels.push_back({left, y, left + size.width, y + size.height});
   }
   layout.height = layout.panels.back().bottom + margins.bottom;
@@ -63,7 +65,7 @@ void draw_legend(Canvas& canvas, const Layout& layout, const std::vector<LegendE
 }
 
 void draw_title(Canvas& canvas, const Box& box, const std::string& title) {
-  const auto fits = static_cast<std::size_t>((box.right - box.left) / (0.54 * 13.5));
+  const auto fits = static_cast<std::size_t>((box.right - box.left) / (0.66 * 13.5));
   canvas.text({box.left, box.top - 18}, cut(title, fits), {.size = 13.5, .bold = true});
 }
 
@@ -90,21 +92,8 @@ void draw_y_axis(Canvas& canvas, const Box& box, const LogScale& y, const std::s
                   {.size = kTickSize, .anchor = Anchor::right, .colour = colour::kSoft});
   }
   if (labelled)
-    canvas.text({18, box.middle_y()}, title,
+    canvas.text({13, box.middle_y()}, title,
                 {.size = 12.5, .anchor = Anchor::centre, .colour = colour::kSoft, .upright = true});
-}
-
-std::string axis_title(const std::string& name) {
-  static const std::map<std::string, std::string> known{{"nmse", "error: mse / variance of y"},
-                                                        {"samples", "training sets"},
-                                                        {"heads", "heads"},
-                                                        {"recover-seconds", "seconds"},
-                                                        {"search-seconds", "seconds of the search"},
-                                                        {"sq-dimension", "SQ dimension"}};
-  if (const auto found = known.find(name); found != known.end()) return found->second;
-  std::string words = name;
-  std::replace(words.begin(), words.end(), '-', ' ');
-  return words;
 }
 
 }  // namespace headlens::report

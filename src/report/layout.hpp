@@ -34,21 +34,25 @@ struct Layout {
   bool begins_row(std::size_t panel) const { return panel % columns == 0; }
 };
 
+// Wide: panels side by side, for files and large screens. Narrow: panels below each other, as wide as a
+// telephone's screen.
+enum class Form { wide, narrow };
+inline constexpr double kNarrowWidth = 350;
+
 struct PanelSize {
   double width = 0, height = 0;
 };
-std::size_t panel_columns(std::size_t panels);
-PanelSize curve_panel_size(std::size_t panels);  // fewer panels, larger ones
+std::size_t panel_columns(std::size_t panels, Form form);
+PanelSize curve_panel_size(std::size_t panels, const Margins& margins,
+                           Form form);  // fewer panels, larger ones
 
 Layout arrange(std::size_t panels, PanelSize size, const Margins& margins,
-               const std::vector<LegendEntry>& legend, bool titled);
+               const std::vector<LegendEntry>& legend, bool titled, Form form);
 
 void draw_legend(Canvas& canvas, const Layout& layout, const std::vector<LegendEntry>& legend);
 void draw_title(Canvas& canvas, const Box& box, const std::string& title);
 void draw_x_axis(Canvas& canvas, const Box& box, const LogScale& x, const std::vector<Tick>& ticks,
                  const std::string& title);
 void draw_y_axis(Canvas& canvas, const Box& box, const LogScale& y, const std::string& title, bool labelled);
-
-std::string axis_title(const std::string& name);  // what readers call an axis or a quantity
 
 }  // namespace headlens::report

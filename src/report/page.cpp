@@ -4,6 +4,7 @@
 
 #include "headlens/info.hpp"
 #include "report/escape.hpp"
+#include "report/glossary.hpp"
 #include "report/page_style.hpp"
 #include "report/tables.hpp"
 
@@ -20,14 +21,22 @@ std::string finding_id(const PageStudy& study, std::size_t index) {
 
 std::string findings(const PageStudy& study) {
   if (study.findings.empty()) return "";
-  std::string text = "<h3>Findings</h3>\n<ol class=\"findings\">\n";
+  std::string text =
+      "<h3>Findings</h3>\n<p class=\"about\">Beside each finding stands the factor that decides it: above 1 "
+      "the claim holds, "
+      "below 1 the opposite. Bars are 95% intervals; a point is grey where its bar contains 1. If a range is "
+      "shaded, the "
+      "claim is about that range alone.</p>\n<ol class=\"findings\">\n";
   for (std::size_t i = 0; i < study.findings.size(); ++i) {
     const PageFinding& finding = study.findings[i];
     text += fmt::format(
-        "<li id=\"{}\"><p class=\"claim\"><b>{}. {}</b>{}</p>\n<p class=\"verdict\">{}</p>\n"
-        "<details><summary>The comparison</summary>\n{}</details></li>\n",
+        "<li id=\"{}\"><div class=\"said\"><p class=\"claim\"><b>{}. {}</b>{}</p>\n<p "
+        "class=\"verdict\">{}</p>\n"
+        "<details><summary>The comparison in numbers</summary>\n{}</details></div>\n",
         finding_id(study, i), i + 1, html(finding.spec.text), chip(finding.result.status),
         html(finding.result.verdict), comparison_table(finding.comparison));
+    if (!finding.svg.empty()) text += "<div class=\"compared\">\n" + finding.svg + "</div>\n";
+    text += "</li>\n";
   }
   return text + "</ol>\n";
 }
@@ -47,20 +56,15 @@ std::string related_findings(const PageStudy& study, const FigureData& data) {
 std::string figure(const PageStudy& study, const PageFigure& figure) {
   std::string text =
       fmt::format("<figure id=\"{}\">\n<h4>{}</h4>\n", figure.name, html(figure.data.spec.title));
-  if (!figure.svg.empty()) text += "<div class=\"drawing\">\n" + figure.svg + "</div>\n";
+  if (!figure.svg.empty())
+    text += "<div class=\"drawing wide\">\n" + figure.svg + "</div>\n<div class=\"drawing narrow\">\n" +
+            figure.narrow_svg + "</div>\n";
   text += fmt::format("<figcaption>\n<p>{}</p>\n{}", html(caption(figure.data)),
                       related_findings(study, figure.data));
   const bool sizes = figure.data.spec.kind == FigureKind::sample_table;
   if (sizes) text += sample_size_table(figure.data);
-  if (!figure.data.theory.empty())
-    text +=
-        "<p>Mean over seeds / predicted; below it the predicted error, then the bound sqrt(B / n).</p>\n" +
-        theory_table(figure.data);
-  if (!figure.data.growth.empty())
-    text +=
-        "<p>Fitted growth with 95% intervals; medians, and below them the share of seeds that "
-        "succeed.</p>\n" +
-        growth_table(figure.data);
+  if (!figure.data.theory.empty()) text += theory_table(figure.data);
+  if (!figure.data.growth.empty()) text += growth_table(figure.data);
   text += "<p class=\"files\">";
   for (const char* kind : {"svg", "pdf", "png", "csv"})
     if (!figure.svg.empty() || std::string_view(kind) == "csv")
@@ -85,23 +89,39 @@ std::string counts(const StudyResults& results) {
 
 std::string title_of(const Study& study) { return study.title.empty() ? study.name : study.title; }
 
-std::string section(const PageStudy& study) {
+// The first figure leads, then what it shows in words, then the others.
+std::string section(const PageStudy& study, bool alone) {
   const Study& plan = study.results->study;
-  std::string text = fmt::format("<section id=\"{}\">\n<h2>{}</h2>\n", study.id, html(title_of(plan)));
+  std::string text = fmt::format("<section id=\"{}\"{}>\n", study.id, alone ? " class=\"only\"" : "");
+  if (!alone) text += fmt::format("<h2>{}</h2>\n", html(title_of(plan)));
   if (!plan.question.empty()) text += fmt::format("<p class=\"lead\">{}</p>\n", html(plan.question));
   text += fmt::format("<p class=\"counts\">{}</p>\n", counts(*study.results));
-  text += findings(study);
-  if (!study.figures.empty()) text += "<h3>Figures</h3>\n";
-  for (const PageFigure& item : study.figures) text += figure(study, item);
+  text += figure(study, study.figures.front()) + findings(study);
+  if (study.figures.size() > 1) text += "<h3>More figures</h3>\n";
+  for (std::size_t i = 1; i < study.figures.size(); ++i) text += figure(study, study.figures[i]);
   return text + "<h3>How this was made</h3>\n" + provenance(*study.results) + "</section>\n";
 }
 
-std::string contents(const std::vector<PageStudy>& studies) {
-  if (studies.size() < 2) return "";
-  std::string text = "<nav>";
-  for (const PageStudy& study : studies)
-    text += fmt::format("<a href=\"#{}\">{}</a>\n", study.id, html(title_of(study.results->study)));
-  return text + "</nav>\n";
+std::string glossary(const std::vector<Term>& terms) {
+  std::string text = "<section id=\"terms\">\n<h2>What the words mean</h2>\n<dl class=\"terms\">\n";
+  for (const Term& term : terms)
+    text += fmt::format("<dt id=\"{}\">{}</dt><dd>{}</dd>\n", term.id, html(term.name), term.meaning);
+  return text + "</dl>\n</section>\n";
+}
+
+// The studies, and the words that the page explains.
+std::string contents(const std::vector<PageStudy>& studies, const std::vector<Term>& terms) {
+  std::string text;
+  if (studies.size() > 1) {
+    text += "<nav>";
+    for (const PageStudy& study : studies)
+      text += fmt::format("<a href=\"#{}\">{}</a>\n", study.id, html(title_of(study.results->study)));
+    text += "</nav>\n";
+  }
+  text += "<p class=\"explained\">Explained below: ";
+  for (std::size_t i = 0; i < terms.size(); ++i)
+    text += fmt::format("{}<a href=\"#{}\">{}</a>", i == 0 ? "" : ", ", terms[i].id, html(terms[i].name));
+  return text + ".</p>\n";
 }
 
 std::string summary_line(const std::vector<PageStudy>& studies) {
@@ -114,11 +134,13 @@ std::string summary_line(const std::vector<PageStudy>& studies) {
   std::string text = fmt::format("{} {}, {} {}.", studies.size(), studies.size() == 1 ? "study" : "studies",
                                  figures, figures == 1 ? "figure" : "figures");
   if (total > 0 && hold == total)
-    text +=
-        fmt::format(" {}.", total == 1 ? "Its finding holds" : fmt::format("All {} findings hold", total));
+    text += total == 1   ? " Its finding holds."
+            : total == 2 ? " Both findings hold."
+                         : fmt::format(" All {} findings hold.", total);
   if (hold < total)
-    text += fmt::format(" {} of {} findings hold throughout; the others say where they do and where not.",
-                        hold, total);
+    text += fmt::format(
+        " {} of {} findings hold wherever they were tested; each of the others says where it does not.", hold,
+        total);
   return text;
 }
 
@@ -135,23 +157,24 @@ CellCounts count_cells(const StudyResults& results) {
   return counts;
 }
 
-std::string page(const std::vector<PageStudy>& studies) {
-  const std::string title =
-      studies.size() == 1 ? title_of(studies.front().results->study) : "One attention layer";
+std::string page(const std::vector<PageStudy>& studies, const std::string& given) {
+  const bool alone = studies.size() == 1;
+  const std::string title = !given.empty() ? given
+                            : alone        ? title_of(studies.front().results->study)
+                                           : "One attention layer";
+  const std::vector<Term> terms = terms_of(studies);
   std::string text = fmt::format(
       "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
       "<meta name=\"generator\" content=\"headlens report {}\">\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
       "<title>{}</title>\n<style>{}</style>\n</head>\n<body>\n",
       version(), html(title), kPageStyle);
-  text += fmt::format("<header>\n<h1>{}</h1>\n<p class=\"lead\">{}</p>\n{}</header>\n<main>\n", html(title),
-                      summary_line(studies), contents(studies));
-  for (const PageStudy& study : studies) text += section(study);
-  return text + fmt::format(
-                    "</main>\n<footer>Written by headlens {} (commit {}). The intervals of a finding "
-                    "hold at 95% for all its points together, that of a sample size by "
-                    "itself.</footer>\n</body>\n</html>\n",
-                    version(), commit());
+  text += fmt::format("<header>\n<h1>{}</h1>\n<p class=\"counts\">{}</p>\n{}</header>\n<main>\n", html(title),
+                      summary_line(studies), contents(studies, terms));
+  for (const PageStudy& study : studies) text += section(study, alone && given.empty());
+  return text + glossary(terms) +
+         fmt::format("</main>\n<footer>Written by headlens {} (commit {}).</footer>\n</body>\n</html>\n",
+                     version(), commit());
 }
 
 }  // namespace headlens::report

@@ -12,13 +12,14 @@ namespace headlens::report {
 struct PageFigure {
   std::string name;  // of its files
   FigureData data;
-  std::string svg;  // empty where there is nothing to draw
+  std::string svg, narrow_svg;  // empty where there is nothing to draw; panels side by side, and stacked
 };
 
 struct PageFinding {
   FindingSpec spec;
   Comparison comparison;
   FindingResult result;
+  std::string svg;  // empty where nothing has been compared
 };
 
 struct PageStudy {
@@ -33,7 +34,8 @@ struct CellCounts {
 };
 CellCounts count_cells(const StudyResults& results);
 
-std::string page(const std::vector<PageStudy>& studies);
+// An empty title: that of the study, or of all of them.
+std::string page(const std::vector<PageStudy>& studies, const std::string& title);
 std::string provenance(const StudyResults& results);  // HTML: command, versions, machines, the study file
 
 }  // namespace headlens::report

@@ -24,12 +24,16 @@ a { color: var(--link); text-decoration: none; }
 a:hover { text-decoration: underline; }
 .soft { color: var(--soft); }
 .lead { font-size: 1.15rem; line-height: 1.5; color: var(--soft); max-width: 46rem; }
-nav { margin: 1.6rem 0 0; display: flex; flex-wrap: wrap; gap: .5rem 1.6rem; }
+nav { margin: 1.2rem 0; display: flex; flex-wrap: wrap; gap: .5rem 1.6rem; }
 section { border-top: 1px solid var(--line); margin-top: 3.2rem; padding-top: 2.6rem; }
 header + main section:first-child { margin-top: 2.4rem; }
+header + main section.only { border-top: 0; margin-top: 0; padding-top: .4rem; }
 .counts { font-size: .92rem; color: var(--soft); }
 ol.findings { list-style: none; margin: 0; padding: 0; display: grid; gap: .9rem; }
-ol.findings > li { background: var(--card); border: 1px solid var(--line); border-radius: 10px; padding: 1rem 1.25rem; }
+ol.findings > li { background: var(--card); border: 1px solid var(--line); border-radius: 10px; padding: 1rem 1.25rem;
+  display: grid; grid-template-columns: minmax(0, 1fr) 340px; gap: .6rem 1.6rem; align-items: start; }
+.said { min-width: 0; }
+.said:only-child { grid-column: 1 / -1; }
 .claim { display: flex; flex-wrap: wrap; align-items: baseline; justify-content: space-between; gap: .3rem 1rem; margin: 0; }
 .claim b { font-weight: 600; }
 .verdict { margin: .45rem 0 0; max-width: 52rem; }
@@ -40,8 +44,9 @@ ol.findings > li { background: var(--card); border: 1px solid var(--line); borde
 .chip.undecided { color: var(--open); background: var(--open-back); }
 figure { margin: 0 0 1.8rem; background: var(--card); border: 1px solid var(--line); border-radius: 10px; overflow: hidden; }
 figure h4 { margin: 0; padding: 1.1rem 1.4rem .2rem; font-size: 1.1rem; }
-.drawing { overflow-x: auto; padding: .4rem .6rem 0; }
-.drawing svg { display: block; margin: 0 auto; max-width: 100%; height: auto; min-width: 34rem; }
+.drawing { padding: .4rem .6rem 0; }
+.drawing svg, .compared svg { display: block; margin: 0 auto; max-width: 100%; height: auto; }
+.drawing.narrow { display: none; }
 figcaption { padding: .6rem 1.4rem 1.1rem; }
 figcaption p { max-width: 54rem; font-size: .95rem; }
 figcaption ul { list-style: none; margin: 0 0 .8rem; padding: 0; font-size: .95rem; }
@@ -50,7 +55,9 @@ figcaption li { margin: .3rem 0; }
 .files a { margin-right: .9rem; }
 details { margin: .7rem 0 0; }
 summary { cursor: pointer; color: var(--soft); font-size: .92rem; }
-.scroll { overflow-x: auto; margin: .6rem 0 .2rem; }
+.about { margin: .7rem 0 0; font-size: .88rem; color: var(--soft); max-width: 54rem; }
+h3 + .about { margin: -.4rem 0 .8rem; }
+.scroll { overflow-x: auto; margin: .4rem 0 .6rem; max-width: 100%; width: fit-content; border: 1px solid var(--line); border-radius: 8px; }
 table { border-collapse: collapse; font-size: .88rem; font-variant-numeric: tabular-nums; }
 th, td { text-align: right; padding: .32rem .85rem; vertical-align: top; white-space: nowrap; }
 th { font-weight: 500; color: var(--soft); }
@@ -62,9 +69,20 @@ td small { display: block; color: var(--soft); font-size: .76rem; line-height: 1
 dl { display: grid; grid-template-columns: max-content 1fr; gap: .25rem 1.6rem; margin: 0; font-size: .93rem; }
 dt { color: var(--soft); }
 dd { margin: 0; overflow-wrap: anywhere; }
+dl.terms { gap: .9rem 1.6rem; grid-template-columns: minmax(9rem, 13rem) minmax(0, 46rem); margin-top: 1rem; }
+dl.terms dt { color: var(--ink); font-weight: 600; overflow-wrap: anywhere; }
+dt:target { background: var(--part-back); }
+.formula { display: block; font-family: "Cambria Math", "STIX Two Math", Georgia, "Liberation Serif", serif; font-size: 1.06rem;
+  line-height: 1.9; }
+.explained { font-size: .92rem; color: var(--soft); max-width: 54rem; }
 pre, code { font: .84rem/1.55 ui-monospace, "SF Mono", Menlo, Consolas, "Liberation Mono", monospace; }
 pre { background: var(--code); border: 1px solid var(--line); border-radius: 8px; padding: .9rem 1.1rem; overflow-x: auto; margin: .6rem 0; }
-@media (max-width: 40rem) { header { padding-top: 2rem; } dl { grid-template-columns: 1fr; gap: 0; } dd { margin-bottom: .5rem; } }
+@media (max-width: 56rem) { ol.findings > li { grid-template-columns: minmax(0, 1fr); } }
+@media (max-width: 44rem) { main, header, footer { padding-left: 1rem; padding-right: 1rem; } header { padding-top: 2rem; }
+  h1 { font-size: 1.7rem; } h2 { font-size: 1.35rem; } .drawing.wide { display: none; } .drawing.narrow { display: block; }
+  .drawing { padding: .3rem .2rem 0; } figure h4 { padding: 1rem 1rem .2rem; } figcaption { padding: .6rem 1rem 1rem; }
+  ol.findings > li { padding: .9rem 1rem; } dl, dl.terms { grid-template-columns: minmax(0, 1fr); gap: 0; }
+  dd { margin-bottom: .7rem; } }
 @media print { details { display: none; } figure, ol.findings > li { break-inside: avoid; } }
 )css";
 

@@ -8,6 +8,7 @@
 #include "report/escape.hpp"
 #include "report/figures.hpp"
 #include "report/layout.hpp"
+#include "report/vocabulary.hpp"
 
 namespace headlens::report {
 namespace {
@@ -78,14 +79,18 @@ std::vector<Tick> columns_of(const Summary& summary) {
 }
 
 // The value of the y axis alone: its name stands beside the axis.
-std::string row_label(const std::string& series, const std::string& y) {
-  return series.starts_with(y + " = ") ? series.substr(y.size() + 3) : series;
+std::string row_label(const std::string& series, const std::string& y, Form form) {
+  return cut(without_unit(y, series), form == Form::narrow ? 15 : 24);
 }
 
 class Painter {
  public:
-  Painter(Canvas& canvas, const FigureData& data)
-      : canvas_(canvas), data_(data), brightness_(data.summary), columns_(columns_of(data.summary)) {}
+  Painter(Canvas& canvas, const FigureData& data, Form form)
+      : canvas_(canvas),
+        data_(data),
+        form_(form),
+        brightness_(data.summary),
+        columns_(columns_of(data.summary)) {}
 
   void panel(const Box& box, const std::string& panel, bool first) {
     const std::vector<std::string>& rows = data_.summary.series;
@@ -94,17 +99,17 @@ class Painter {
     for (std::size_t i = 0; i < columns_.size(); ++i)
       canvas_.text({box.left + (static_cast<double>(i) + 0.5) * width, box.bottom + 15}, columns_[i].label,
                    {.size = 11.5, .anchor = Anchor::centre, .colour = colour::kSoft});
-    canvas_.text({box.middle_x(), box.bottom + 38}, axis_title(data_.spec.x),
+    canvas_.text({box.middle_x(), box.bottom + 38}, term(data_.spec.x),
                  {.size = 12.5, .anchor = Anchor::centre, .colour = colour::kSoft});
     for (std::size_t i = 0; i < rows.size(); ++i) {
       const double top = box.bottom - static_cast<double>(i + 1) * kCellHeight;  // upwards, as axes go
       if (first)
-        canvas_.text({box.left - 10, top + kCellHeight / 2}, cut(row_label(rows[i], data_.spec.y), 24),
+        canvas_.text({box.left - 10, top + kCellHeight / 2}, row_label(rows[i], data_.spec.y, form_),
                      {.size = 11.5, .anchor = Anchor::right, .colour = colour::kSoft});
       row(panel, rows[i], {box.left, top, box.right, top + kCellHeight}, width);
     }
     if (first)
-      canvas_.text({18, box.middle_y()}, axis_title(data_.spec.y),
+      canvas_.text({13, box.middle_y()}, term(data_.spec.y),
                    {.size = 12.5, .anchor = Anchor::centre, .colour = colour::kSoft, .upright = true});
   }
 
@@ -138,24 +143,29 @@ class Painter {
 
   Canvas& canvas_;
   const FigureData& data_;
+  Form form_;
   Brightness brightness_;
   std::vector<Tick> columns_;
 };
 
 }  // namespace
 
-Canvas draw_phase_diagram(const FigureData& data) {
+Canvas draw_phase_diagram(const FigureData& data, Form form) {
   const std::vector<std::string>&panels = data.summary.panels, &rows = data.summary.series;
   double label = 0;
   for (const std::string& row : rows)
-    label = std::max(label, text_width(cut(row_label(row, data.spec.y), 24), 11.5));
+    label = std::max(label, text_width(row_label(row, data.spec.y, form), 11.5));
   const bool titled = panels.size() > 1 || !panels.front().empty();
   const auto columns = static_cast<double>(columns_of(data.summary).size());
-  const double narrow = panel_columns(panels.size()) > 2 ? 46 : panel_columns(panels.size()) > 1 ? 56 : 74;
-  const PanelSize size{std::max(columns * narrow, 150.0), kCellHeight * static_cast<double>(rows.size())};
-  const Layout layout = arrange(panels.size(), size, {.left = 46 + label}, {}, titled);
+  const Margins margins{.left = 46 + label, .right = form == Form::narrow ? 12.0 : 22.0};
+  const std::size_t beside = panel_columns(panels.size(), form);
+  const double cell = beside > 2 ? 46 : beside > 1 ? 56 : 74;
+  const double room = kNarrowWidth - margins.left - margins.right;
+  const double width = form == Form::narrow ? std::max(columns * 34, room) : std::max(columns * cell, 150.0);
+  const PanelSize size{width, kCellHeight * static_cast<double>(rows.size())};
+  const Layout layout = arrange(panels.size(), size, margins, {}, titled, form);
   Canvas canvas(layout.width, layout.height);
-  Painter painter(canvas, data);
+  Painter painter(canvas, data, form);
   for (std::size_t i = 0; i < panels.size(); ++i)
     painter.panel(layout.panels[i], panels[i], layout.begins_row(i));
   return canvas;

@@ -8,10 +8,13 @@
 #include "headlens/arrays.hpp"
 #include "headlens/error.hpp"
 #include "headlens/report.hpp"
+#include "report/comparison_figure.hpp"
+#include "report/default_figure.hpp"
 #include "report/escape.hpp"
 #include "report/folder.hpp"
 #include "report/gnuplot.hpp"
 #include "report/page.hpp"
+#include "report/style_book.hpp"
 #include "report/tables.hpp"
 #include "report/theme.hpp"
 
@@ -45,16 +48,15 @@ std::string unique_id(const std::string& name, std::set<std::string>& used) {
   return id;
 }
 
-PageFigure prepare_figure(const StudyResults& results, const std::string& study_id, std::size_t index) {
-  const FigureSpec& spec = results.study.figures[index];
-  return {fmt::format("{}-{}-{}", study_id, index + 1, kind_name(spec.kind)), figure_data(results, spec), ""};
+PageFigure prepare_figure(const StudyResults& results, const FigureSpec& spec, const std::string& name) {
+  return {name, figure_data(results, spec), "", ""};
 }
 
 PageFinding prepare_finding(const StudyResults& results, const FindingSpec& spec) {
   const Comparison comparison = compare(results, spec);
   FindingResult result = judge(comparison, spec);
   result.study = results.study.name;
-  return {spec, comparison, result};
+  return {spec, comparison, result, ""};
 }
 
 std::vector<PageStudy> prepare(const std::vector<StudyResults>& all) {
@@ -62,26 +64,68 @@ std::vector<PageStudy> prepare(const std::vector<StudyResults>& all) {
   std::set<std::string> used;
   StyleBook book;
   for (const StudyResults& results : all) {
-    PageStudy& study = studies.emplace_back(PageStudy{&results, unique_id(results.study.name, used), {}, {}});
-    for (std::size_t i = 0; i < results.study.figures.size(); ++i)
-      study.figures.push_back(prepare_figure(results, study.id, i));
+    const Study& plan = results.study;
+    PageStudy& study = studies.emplace_back(PageStudy{&results, unique_id(plan.name, used), {}, {}});
+    const std::vector<FigureSpec> specs =
+        plan.figures.empty() ? std::vector{default_figure(plan)} : plan.figures;
+    for (std::size_t i = 0; i < specs.size(); ++i)
+      study.figures.push_back(prepare_figure(
+          results, specs[i], fmt::format("{}-{}-{}", study.id, i + 1, kind_name(specs[i].kind))));
     for (PageFigure& figure : study.figures)
-      if (is_curves(figure.data.spec.kind)) figure.data.styles = book.styles(figure.data.summary.series);
-    for (const FindingSpec& spec : results.study.findings)
-      study.findings.push_back(prepare_finding(results, spec));
+      if (figure.data.spec.kind != FigureKind::phase_diagram)
+        figure.data.styles = book.styles(figure.data.summary);
+    for (const FindingSpec& spec : plan.findings) study.findings.push_back(prepare_finding(results, spec));
   }
   return studies;
+}
+
+// Every file that the report may write.
+std::vector<std::string> file_names(const std::vector<PageStudy>& studies) {
+  std::vector<std::string> names{"index.html"};
+  for (const PageStudy& study : studies)
+    for (const PageFigure& figure : study.figures)
+      for (const char* kind : {"svg", "pdf", "png", "csv"})
+        names.push_back(fmt::format("figures/{}.{}", figure.name, kind));
+  return names;
+}
+
+std::string read(const fs::path& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
 }
 
 void render(PageFigure& figure, const fs::path& folder, const Execution& execution) {
   write_text(folder / (figure.name + ".csv"), csv(figure.data));
   if (!can_draw(figure.data)) return;
-  run_gnuplot(draw(figure.data).script(figure.name), folder, execution);
+  const std::string narrow = figure.name + "-narrow";
+  run_gnuplot(
+      draw(figure.data, Form::wide).script(figure.name) + draw(figure.data, Form::narrow).svg_script(narrow),
+      folder, execution);
   const fs::path path = folder / (figure.name + ".svg");
-  std::ifstream file(path);
-  const std::string drawn{std::istreambuf_iterator<char>(file), {}};
-  figure.svg = themed(drawn, figure.name, figure.data.spec.title);
+  figure.svg = themed(read(path), figure.name, figure.data.spec.title);
+  figure.narrow_svg = themed(read(folder / (narrow + ".svg")), narrow, figure.data.spec.title);
   write_text(path, figure.svg);
+}
+
+void render(PageFinding& finding, const std::string& name, const fs::path& folder,
+            const Execution& execution) {
+  if (!can_draw(finding.comparison)) return;
+  run_gnuplot(draw_comparison(finding.comparison).svg_script(name), folder, execution);
+  finding.svg = themed(read(folder / (name + ".svg")), name, finding.spec.text);
+}
+
+void render(std::vector<PageStudy>& studies, const fs::path& folder, const Execution& execution) {
+  std::size_t total = 0, drawn = 0;
+  for (const PageStudy& study : studies) total += study.figures.size() + study.findings.size();
+  const auto step = [&] {
+    execution.check_cancelled();
+    execution.report("figures", static_cast<double>(drawn++), static_cast<double>(total));
+  };
+  for (PageStudy& study : studies) {
+    for (PageFigure& figure : study.figures) step(), render(figure, folder, execution);
+    for (std::size_t i = 0; i < study.findings.size(); ++i)
+      step(), render(study.findings[i], fmt::format("{}-comparison-{}", study.id, i + 1), folder, execution);
+  }
 }
 
 Report describe(const std::vector<PageStudy>& studies, const fs::path& folder) {
@@ -102,19 +146,12 @@ Report describe(const std::vector<PageStudy>& studies, const fs::path& folder) {
 }  // namespace
 
 Report write_report(const std::vector<StudyResults>& results, const fs::path& folder,
-                    const Execution& execution) {
+                    const Execution& execution, const std::string& title) {
   require(!results.empty(), "nothing to report: the store holds no study");
   std::vector<PageStudy> studies = prepare(results);
-  ReportFolder out(folder);
-  std::size_t total = 0, drawn = 0;
-  for (const PageStudy& study : studies) total += study.figures.size();
-  for (PageStudy& study : studies)
-    for (PageFigure& figure : study.figures) {
-      execution.check_cancelled();
-      execution.report("figures", static_cast<double>(drawn++), static_cast<double>(total));
-      render(figure, out.staging() / "figures", execution);
-    }
-  write_text(out.staging() / "index.html", page(studies));
+  ReportFolder out(folder, file_names(studies));
+  render(studies, out.staging() / "figures", execution);
+  write_text(out.staging() / "index.html", page(studies, title));
   out.publish();
   return describe(studies, folder);
 }

@@ -1,10 +1,14 @@
 // Sample sizes as points with intervals, one row a series: what is not reached points out of the panel.
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "report/escape.hpp"
 #include "report/figures.hpp"
 #include "report/layout.hpp"
+#include "report/vocabulary.hpp"
 
 namespace headlens::report {
 namespace {
@@ -12,12 +16,14 @@ namespace {
 constexpr double kRowHeight = 64, kLane = 17;
 constexpr int kOpen = -1;  // gnuplot's filled markers have their outline one number below
 
-SeriesStyle error_style(std::size_t index) { return series_style(index); }
+// The marker tells the error, the colour the series.
+int error_marker(std::size_t index) { return std::array{7, 5, 9}.at(index); }
 
-std::vector<LegendEntry> legend_of_errors() {
+std::vector<LegendEntry> legend_of_errors(const std::string& quantity) {
   std::vector<LegendEntry> entries;
   for (std::size_t i = 0; i < std::size(kErrors); ++i)
-    entries.push_back({number(100 * kErrors[i]) + "% error", error_style(i)});
+    entries.push_back(
+        {fmt::format("{} {}", term(quantity), number(kErrors[i])), {colour::kSoft, error_marker(i), ""}});
   return entries;
 }
 
@@ -64,41 +70,47 @@ void draw_size(Canvas& canvas, const LogScale& x, double y, const SampleSize& si
   canvas.markers({{x(size.estimate.n), y}}, style.colour, style.marker + (known ? 0 : kOpen), 1.1);
 }
 
-void draw_row(Canvas& canvas, const SampleSizeRow& row, const LogScale& x, double middle) {
-  for (std::size_t i = 0; i < row.sizes.size(); ++i)
+void draw_row(Canvas& canvas, const SampleSizeRow& row, const LogScale& x, double middle, SeriesStyle style) {
+  for (std::size_t i = 0; i < row.sizes.size(); ++i) {
+    style.marker = error_marker(i);
     if (row.sizes[i])
-      draw_size(canvas, x, middle + kLane * (static_cast<double>(i) - 1), *row.sizes[i], error_style(i));
+      draw_size(canvas, x, middle + kLane * (static_cast<double>(i) - 1), *row.sizes[i], style);
+  }
 }
 
 }  // namespace
 
-Canvas draw_sample_sizes(const FigureData& data) {
+Canvas draw_sample_sizes(const FigureData& data, Form form) {
   const std::vector<std::string>&panels = data.summary.panels, &series = data.summary.series;
-  const std::vector<LegendEntry> legend = legend_of_errors();
+  const std::vector<LegendEntry> legend = legend_of_errors(data.quantity);
+  const std::size_t characters = form == Form::narrow ? 13 : 26;
   double label = 0;
-  for (const std::string& name : series) label = std::max(label, text_width(cut(name, 26), 12.5));
+  for (const std::string& name : series) label = std::max(label, text_width(cut(name, characters), 12.5));
   const bool titled = panels.size() > 1 || !panels.front().empty();
-  PanelSize size = curve_panel_size(panels.size());
+  const Margins margins{.left = 24 + label, .right = form == Form::narrow ? 12.0 : 22.0};
+  PanelSize size = curve_panel_size(panels.size(), margins, form);
   size.height = kRowHeight * static_cast<double>(series.size());
-  size.width = std::max(size.width - label / static_cast<double>(panel_columns(panels.size())), 180.0);
-  const Layout layout = arrange(panels.size(), size, {.left = 24 + label}, legend, titled);
+  if (form == Form::wide)
+    size.width =
+        std::max(size.width - label / static_cast<double>(panel_columns(panels.size(), form)), 180.0);
+  const Layout layout = arrange(panels.size(), size, margins, legend, titled, form);
   Canvas canvas(layout.width, layout.height);
   draw_legend(canvas, layout, legend);
   Axes axes = common_axis(data);
   for (std::size_t i = 0; i < panels.size(); ++i) {
     const Box& box = layout.panels[i];
     axes.x.set_pixels(box.left, box.right);
-    draw_x_axis(canvas, box, axes.x, axes.ticks, axis_title(data.spec.x));
+    draw_x_axis(canvas, box, axes.x, axes.ticks, term(data.spec.x));
     if (!panels[i].empty()) draw_title(canvas, box, panels[i]);
     for (std::size_t k = 0; k < series.size(); ++k) {
       const double top = box.top + kRowHeight * static_cast<double>(k);
       canvas.line({{box.left, top}, {box.right, top}}, colour::kGrid, 1);
       if (layout.begins_row(i))
-        canvas.text({box.left - 12, top + kRowHeight / 2}, cut(series[k], 26),
+        canvas.text({box.left - 12, top + kRowHeight / 2}, cut(series[k], characters),
                     {.size = 12.5, .anchor = Anchor::right});
       for (const SampleSizeRow& row : data.sizes)
         if (row.panel == panels[i] && row.series == series[k])
-          draw_row(canvas, row, axes.x, top + kRowHeight / 2);
+          draw_row(canvas, row, axes.x, top + kRowHeight / 2, data.styles[k]);
     }
   }
   return canvas;

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "headlens/error.hpp"
+#include "report/vocabulary.hpp"
 
 namespace headlens::report {
 namespace {
@@ -29,17 +30,14 @@ std::vector<std::string> other_axes(const Study& study, const CurveAxes& axes) {
   return names;
 }
 
-// A word speaks for itself, a number needs its axis.
-std::string label(const StudyCell& cell, const std::string& axis) {
+std::string label_of(const StudyCell& cell, const std::string& axis) {
   const StudyValue* value = axis.empty() ? nullptr : find(cell.axes, axis);
-  if (value == nullptr) return "";
-  return std::holds_alternative<std::string>(*value) ? std::get<std::string>(*value)
-                                                     : axis + " = " + text(*value);
+  return value == nullptr ? "" : label(axis, *value);
 }
 
 std::string panel_of(const StudyCell& cell, const CurveAxes& axes, const std::vector<std::string>& others) {
-  std::string panel = label(cell, axes.panel);
-  for (const std::string& axis : others) panel += (panel.empty() ? "" : ", ") + label(cell, axis);
+  std::string panel = label_of(cell, axes.panel);
+  for (const std::string& axis : others) panel += (panel.empty() ? "" : ", ") + label_of(cell, axis);
   return panel;
 }
 
@@ -146,7 +144,7 @@ Summary summarise(const StudyResults& results, const CurveAxes& axes) {
   Summary summary;
   for (const StudyCell& cell : results.cells) {
     const StudyValue* x = find(cell.axes, axes.x);
-    Curve& curve = curve_of(summary, panel_of(cell, axes, others), label(cell, axes.series));
+    Curve& curve = curve_of(summary, panel_of(cell, axes, others), label_of(cell, axes.series));
     add_cell(point_of(curve, x == nullptr ? StudyValue("") : *x), cell, axes);
   }
   for (Curve& curve : summary.curves) {

@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "report/escape.hpp"
-#include "report/layout.hpp"
+#include "report/vocabulary.hpp"
 
 namespace headlens::report {
 namespace {
@@ -24,9 +24,13 @@ std::vector<const Point*> columns_of(const Summary& summary) {
   return columns;
 }
 
-std::string table(const std::string& head, const std::string& body) {
-  return "<div class=\"scroll\"><table>\n<thead><tr>" + head + "</tr></thead>\n<tbody>\n" + body +
-         "</tbody></table></div>\n";
+// In a box that scrolls by itself, also by keyboard: a wide table must not make the page scroll sideways.
+std::string table(const std::string& caption, const std::string& head, const std::string& body) {
+  return fmt::format(
+      "<p class=\"about\">{0}</p>\n<div class=\"scroll\" tabindex=\"0\" role=\"region\" "
+      "aria-label=\"{0}\"><table>\n"
+      "<thead><tr>{1}</tr></thead>\n<tbody>\n{2}</tbody></table></div>\n",
+      html(caption), head, body);
 }
 
 std::string words(const std::string& text) { return "<th scope=\"row\">" + html(text) + "</th>"; }
@@ -67,10 +71,11 @@ std::string theory_entry(const TheoryAt* at) {
 
 // A row a curve, a column an x.
 template <class Entry>
-std::string curve_table(const FigureData& data, const std::string& series, const Entry& entry_of) {
+std::string curve_table(const FigureData& data, const std::string& caption, const std::string& series,
+                        const Entry& entry_of) {
   const std::vector<const Point*> columns = columns_of(data.summary);
   PanelNames panels(data.summary);
-  std::string top = (panels.shown ? head(data.spec.panel) : "") + head(series);
+  std::string top = (panels.shown ? head(term(data.spec.panel)) : "") + head(term(series));
   for (const Point* column : columns) top += head(text(column->x_value));
   std::string body;
   for (const Curve& curve : data.summary.curves) {
@@ -82,7 +87,7 @@ std::string curve_table(const FigureData& data, const std::string& series, const
     }
     body += "</tr>\n";
   }
-  return table(top, body);
+  return table(caption, top, body);
 }
 
 std::string slope_entry(const std::optional<Slope>& slope) {
@@ -123,14 +128,14 @@ std::string growth_table(const FigureData& data) {
   const std::vector<const Point*> columns = columns_of(data.summary);
   PanelNames panels(data.summary);
   const bool measured = !data.spec.beside.empty();
-  std::string top = (panels.shown ? head(data.spec.panel) : "") + head(data.spec.series) +
-                    head("growth for each unit of " + axis_title(data.spec.x));
-  if (measured) top += head("power of " + axis_title(data.spec.beside));
+  std::string top = (panels.shown ? head(term(data.spec.panel)) : "") + head(term(data.spec.series)) +
+                    head("growth for one more unit of " + term(data.spec.x));
+  if (measured) top += head("power of " + term(data.spec.beside));
   for (const Point* column : columns) top += head(text(column->x_value));
   std::string body, panel = "\n";  // the name of no panel
   for (const Curve& curve : data.summary.curves) {
     if (const std::string beside = beside_row(data, curve, columns); curve.panel != panel && !beside.empty())
-      body += panels.row(curve.panel) + words(axis_title(data.spec.beside)) + value("") + value("") + beside +
+      body += panels.row(curve.panel) + words(term(data.spec.beside)) + value("") + value("") + beside +
               "</tr>\n";
     panel = curve.panel;
     const GrowthCurve& growth = *data.growth.find(curve);
@@ -139,25 +144,38 @@ std::string growth_table(const FigureData& data) {
     for (const Point* column : columns) body += growth_entry(data, curve, point_at(curve, *column));
     body += "</tr>\n";
   }
-  return table(top, body);
+  return table(
+      fmt::format("Fitted growth with 95% intervals, then medians of the {} for the {} tried{}.",
+                  term(data.quantity), values_of(data.spec.x),
+                  data.spec.success.empty() ? "" : "; below a median, the share of seeds that succeed"),
+      top, body);
 }
 
 std::string number_table(const FigureData& data) {
   const bool phase = data.spec.kind == FigureKind::phase_diagram;
-  return curve_table(data, phase ? data.spec.y : data.spec.series,
+  const std::string what =
+      data.summary.truth
+          ? fmt::format("Share of seeds for which {}", success_of(data.quantity))
+          : fmt::format("Median {}, and the 10% and 90% quantile below it", term(data.quantity));
+  return curve_table(data, fmt::format("{}, for the {} tried.", what, values_of(data.spec.x)),
+                     phase ? data.spec.y : data.spec.series,
                      [&](const Curve&, const Point& point) { return entry(point, data.summary); });
 }
 
 std::string theory_table(const FigureData& data) {
-  return curve_table(data, data.spec.series, [&](const Curve& curve, const Point& point) {
-    return theory_entry(data.theory.find(curve, point));
-  });
+  return curve_table(
+      data,
+      fmt::format("Mean {} over seeds divided by the predicted error, for the {} tried; below it the "
+                  "predicted error and the bound sqrt(B / n).",
+                  term(data.quantity), values_of(data.spec.x)),
+      data.spec.series,
+      [&](const Curve& curve, const Point& point) { return theory_entry(data.theory.find(curve, point)); });
 }
 
 std::string sample_size_table(const FigureData& data) {
   PanelNames panels(data.summary);
-  std::string top = (panels.shown ? head(data.spec.panel) : "") + head(data.spec.series);
-  for (const double error : kErrors) top += head(number(100 * error) + "% error");
+  std::string top = (panels.shown ? head(term(data.spec.panel)) : "") + head(term(data.spec.series));
+  for (const double error : kErrors) top += head(fmt::format("{} {}", term(data.quantity), number(error)));
   std::string body;
   for (const SampleSizeRow& row : data.sizes) {
     body += panels.row(row.panel) + words(row.series);
@@ -177,14 +195,16 @@ std::string sample_size_table(const FigureData& data) {
     }
     body += "</tr>\n";
   }
-  return table(top, body);
+  return table(fmt::format("Number of {} needed for each {}, and the 95% interval below it.",
+                           term(data.spec.x), term(data.quantity)),
+               top, body);
 }
 
 std::string comparison_table(const Comparison& comparison) {
-  static constexpr const char* kJudgements[] = {"for", "against", "undecided", "too few pairs"};
-  const std::string top = head(comparison.x) +
-                          head(fmt::format("{} / {}", comparison.worse, comparison.better)) +
-                          head("95% interval") + head("seeds won") + head("verdict");
+  static constexpr const char* kJudgements[] = {"in favour", "against", "undecided", "too few pairs"};
+  const std::string top = head(term(comparison.x)) +
+                          head(fmt::format("{} ÷ {}", comparison.worse, comparison.better)) +
+                          head("95% interval") + head("seeds in favour") + head("verdict");
   std::string body;
   for (const ComparedPoint& point : comparison.points) {
     const bool interval = point.seeds > 1;
@@ -196,7 +216,9 @@ std::string comparison_table(const Comparison& comparison) {
                   (point.in_range ? "" : ", outside the claim")) +
             "</tr>\n";
   }
-  return table(top, body);
+  return table(fmt::format("The {} of {} divided by that of {}.", term(comparison.quantity), comparison.worse,
+                           comparison.better),
+               top, body);
 }
 
 }  // namespace headlens::report

@@ -17,8 +17,9 @@ struct Pair {
 constexpr Pair kColours[] = {
     {colour::kBack, "#151b23"}, {colour::kInk, "#e6edf3"},  {colour::kSoft, "#9ea7b1"},
     {colour::kAxis, "#4b545e"}, {colour::kGrid, "#262d37"}, {"#0072b2", "#4ba9ea"},
-    {"#d55e00", "#f58b46"},     {"#009e73", "#3ec79b"},     {"#cc79a7", "#dc8fd0"},
-    {"#e69f00", "#f0b93a"},     {"#56b4e9", "#93d2f8"},     {"#6b7280", "#a3acb8"},
+    {"#d55e00", "#f58b46"},     {"#009e73", "#3ec79b"},     {"#7b4fb0", "#b795f0"},
+    {"#a87400", "#e3b341"},     {"#c2528b", "#f08cc0"},     {"#6b7280", "#a3acb8"},
+    {"#8c564b", "#cf9a8f"},     {"#2f3e55", "#c3cddb"},
 };
 
 std::string style_sheet() {

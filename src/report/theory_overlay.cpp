@@ -105,10 +105,11 @@ std::string theory_sentence(const TheoryOverlay& overlay) {
     }
   if (points == 0) return "";
   if (points == 1)
-    return fmt::format("Measured over predicted: {}, {} 10% or 2 standard errors.", number(least),
-                       agreeing == 1 ? "within" : "beyond");
+    return fmt::format("The measured error divided by the predicted one is {}, {} 10% or 2 standard errors.",
+                       number(least), agreeing == 1 ? "within" : "beyond");
   const std::string range =
-      fmt::format("Measured over predicted: {} to {} at {} points, ", number(least), number(most), points);
+      fmt::format("The measured error divided by the predicted one is {} to {} at {} points, ", number(least),
+                  number(most), points);
   if (agreeing == points) return range + "all within 10% or 2 standard errors.";
   return range + fmt::format("{} of them within 10% or 2 standard errors; farthest beyond: {}.",
                              agreeing == 0 ? "none" : std::to_string(agreeing), at_farthest);

@@ -45,7 +45,8 @@ struct TheoryOverlay {
 
 TheoryOverlay theory_overlay(StudyCommand command, const Summary& summary);
 
-// "Measured over predicted: 0.97 to 1.06 at 24 points, all within 10% or 2 standard errors."
+// "The measured error divided by the predicted one is 0.97 to 1.06 at 24 points, all within 10% or 2 standard
+// errors."
 std::string theory_sentence(const TheoryOverlay& overlay);
 
 }  // namespace headlens::report

@@ -12,27 +12,16 @@
 #include "io/printable.hpp"
 #include "study/json_values.hpp"
 #include "study/process.hpp"
+#include "study/store_rows.hpp"
 
 namespace headlens {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kVersion = 1;
+constexpr int kVersion = 2;               // 1: rows without checksums
 constexpr int kApplication = 0x484c5331;  // "HLS1"
 constexpr int kBusyMilliseconds = 60000;
-
-constexpr const char* kSchema = R"(
-CREATE TABLE study(
-  name TEXT PRIMARY KEY NOT NULL, source TEXT NOT NULL, command_line TEXT NOT NULL, updated TEXT NOT NULL) STRICT;
-CREATE TABLE cell(
-  key TEXT PRIMARY KEY NOT NULL, command TEXT NOT NULL, inputs TEXT NOT NULL, seed TEXT NOT NULL,
-  status TEXT NOT NULL CHECK(status IN ('running', 'done', 'failed')),
-  outputs TEXT NOT NULL DEFAULT '{}', error TEXT NOT NULL DEFAULT '',
-  seconds REAL NOT NULL DEFAULT 0, predicted_peak_bytes INTEGER NOT NULL DEFAULT 0,
-  version TEXT NOT NULL DEFAULT '', git_commit TEXT NOT NULL DEFAULT '', host TEXT NOT NULL DEFAULT '',
-  blas_core TEXT NOT NULL DEFAULT '', finished TEXT NOT NULL DEFAULT '', claim TEXT NOT NULL DEFAULT '') STRICT;
-)";
 
 std::string command_name(StudyCommand command) { return command == StudyCommand::fit ? "fit" : "recover"; }
 
@@ -45,11 +34,19 @@ std::string now() {
   return text;
 }
 
+// " (samples = 64, model = RFA, seed 1)"
+std::string described(const StudyCell& cell) {
+  std::string axes;
+  for (const auto& [name, value] : cell.axes) axes += name + " = " + io::printable_name(text(value)) + ", ";
+  return " (" + axes + "seed " + std::to_string(cell.seed) + ")";
+}
+
 }  // namespace
 
 struct Store::Connection {
   std::string shown;
   SQLite::Database database;
+  bool checksums = true;
 
   Connection(const fs::path& path, int flags, const std::string& uri = "")
       : shown(io::printable(path.string())),
@@ -91,7 +88,11 @@ struct Store::Connection {
             " is an SQLite file of another program, not a study store");
     require(version <= kVersion, shown, " was written by a newer headlens: store version ", version,
             ", this one knows up to ", kVersion);
-    const std::string verdict = database.execAndGet("PRAGMA quick_check(1)").getString();
+    if (version < 0 || (version == 0 && !empty))
+      throw Error(ErrorCode::environment, join(shown, " is damaged: its store version is ", version));
+    checksums = version > 1;
+    // Not quick_check: an index that has lost a row would make its cell look missing.
+    const std::string verdict = database.execAndGet("PRAGMA integrity_check(1)").getString();
     if (verdict != "ok")
       throw Error(ErrorCode::environment, shown + " is damaged (" + io::printable_name(verdict) +
                                               "); 'sqlite3 FILE .recover' may save what is left");
@@ -105,18 +106,30 @@ struct Store::Connection {
       try {
         database.exec("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL");
         SQLite::Transaction transaction(database, SQLite::TransactionBehavior::IMMEDIATE);
-        if (database.execAndGet("PRAGMA user_version").getInt() == 0) {
-          database.exec(kSchema);
+        const int version = database.execAndGet("PRAGMA user_version").getInt();
+        if (version == 0) create_tables(database);
+        if (version == 1) add_checksums(database);
+        if (version < kVersion)
           database.exec("PRAGMA application_id = " + std::to_string(kApplication) +
                         "; PRAGMA user_version = " + std::to_string(kVersion));
-        }
         transaction.commit();
+        checksums = true;
         return;
       } catch (const SQLite::Exception& error) {
         if (error.getErrorCode() != SQLITE_BUSY || std::chrono::steady_clock::now() > give_up) throw;
         std::this_thread::sleep_for(std::chrono::milliseconds(20));
       }
     }
+  }
+
+  [[noreturn]] void refuse_cell(const std::string& key, const std::string& described) const {
+    const std::string name = io::printable_name(key);
+    throw Error(
+        ErrorCode::environment,
+        join(shown, " is damaged: the row of cell ", name, described,
+             " does not have the checksum it was written with; restore the store from a copy, or remove the "
+             "row with sqlite3 FILE \"DELETE FROM cell WHERE key = '",
+             name, "'\" and let 'headlens study run' compute the cell again"));
   }
 
   template <class Act>
@@ -205,26 +218,22 @@ Store Store::open_to_read(const fs::path& path) {
 
 void Store::put_study(const StoredStudy& study) {
   connection_->guarded([&] {
-    SQLite::Statement put(connection_->database,
-                          "INSERT INTO study VALUES(?, ?, ?, ?) ON CONFLICT(name) DO UPDATE SET "
-                          "source = excluded.source, command_line = excluded.command_line, "
-                          "updated = excluded.updated");
-    put.bind(1, study.name);
-    put.bind(2, study.source);
-    put.bind(3, study.command_line);
-    put.bind(4, now());
-    put.exec();
+    write(connection_->database, StudyRow{study.name, study.source, study.command_line, now()});
   });
 }
 
 std::vector<StoredStudy> Store::studies() {
   return connection_->guarded([&] {
     std::vector<StoredStudy> found;
-    SQLite::Statement query(connection_->database,
-                            "SELECT name, source, command_line FROM study ORDER BY rowid");
-    while (query.executeStep())
-      found.push_back(
-          {query.getColumn(0).getString(), query.getColumn(1).getString(), query.getColumn(2).getString()});
+    for (const StudyRow& row : read_studies(connection_->database, connection_->checksums)) {
+      if (!row.whole)
+        throw Error(
+            ErrorCode::environment,
+            join(connection_->shown, " is damaged: the row of study '", io::printable_name(row.name),
+                 "' does not have the checksum it was written with; 'headlens study run' with the study file "
+                 "writes the row anew and keeps the cells"));
+      found.push_back({row.name, row.source, row.command_line});
+    }
     return found;
   });
 }
@@ -232,38 +241,36 @@ std::vector<StoredStudy> Store::studies() {
 std::set<std::string> Store::keys() {
   return connection_->guarded([&] {
     std::set<std::string> found;
-    SQLite::Statement query(connection_->database, "SELECT key FROM cell");
-    while (query.executeStep()) found.insert(query.getColumn(0).getString());
+    for (const CellRow& row : read_cells(connection_->database, connection_->checksums)) {
+      if (!row.whole) connection_->refuse_cell(row.key, "");
+      found.insert(row.key);
+    }
     return found;
   });
 }
 
 void Store::load(StudyCommand command, StudyCell& cell) {
   connection_->guarded([&] {
-    SQLite::Statement query(connection_->database,
-                            "SELECT command, inputs, seed, status, claim, outputs, error, seconds, "
-                            "predicted_peak_bytes, version, "
-                            "git_commit, host, blas_core, finished FROM cell WHERE key = ?");
-    query.bind(1, cell.key);
-    if (!query.executeStep()) return;
-    const auto column = [&](int i) { return query.getColumn(i).getString(); };
-    ensure(column(0) == command_name(command) && column(1) == to_json(cell.inputs) &&
-               column(2) == std::to_string(cell.seed),
+    const auto row = read_cell(connection_->database, cell.key, connection_->checksums);
+    if (!row) return;
+    if (!row->whole) connection_->refuse_cell(cell.key, described(cell));
+    ensure(row->command == command_name(command) && row->inputs == to_json(cell.inputs) &&
+               row->seed == std::to_string(cell.seed),
            "two different cells have the key ", cell.key);
-    if (column(3) == "running") {
-      cell.status = is_alive(column(4)) ? CellStatus::running : CellStatus::missing;
+    if (row->status == "running") {
+      cell.status = is_alive(row->claim) ? CellStatus::running : CellStatus::missing;
       return;
     }
-    cell.status = column(3) == "done" ? CellStatus::done : CellStatus::failed;
-    cell.outputs = from_json(column(5));
-    cell.error = column(6);
-    cell.seconds = query.getColumn(7).getDouble();
-    cell.peak_bytes = static_cast<std::uint64_t>(query.getColumn(8).getInt64());
-    cell.version = column(9);
-    cell.git_commit = column(10);
-    cell.host = column(11);
-    cell.blas_core = column(12);
-    cell.finished = column(13);
+    cell.status = row->status == "done" ? CellStatus::done : CellStatus::failed;
+    cell.outputs = from_json(row->outputs);
+    cell.error = row->error;
+    cell.seconds = row->seconds;
+    cell.peak_bytes = static_cast<std::uint64_t>(row->predicted_peak_bytes);
+    cell.version = row->version;
+    cell.git_commit = row->git_commit;
+    cell.host = row->host;
+    cell.blas_core = row->blas_core;
+    cell.finished = row->finished;
   });
 }
 
@@ -279,15 +286,10 @@ Store::Claim Store::claim(StudyCommand command, const std::vector<StudyCell>& ce
           cell.status == CellStatus::done || (cell.status == CellStatus::failed && !retry_failed);
       if (settled) claim.settled.push_back(index);
       if (settled || cell.status == CellStatus::running) continue;
-      SQLite::Statement put(connection_->database,
-                            "INSERT OR REPLACE INTO cell(key, command, inputs, seed, status, claim) "
-                            "VALUES(?, ?, ?, ?, 'running', ?)");
-      put.bind(1, cell.key);
-      put.bind(2, command_name(command));
-      put.bind(3, to_json(cell.inputs));
-      put.bind(4, std::to_string(cell.seed));
-      put.bind(5, this_process());
-      put.exec();
+      CellRow row{cell.key, command_name(command), to_json(cell.inputs), std::to_string(cell.seed),
+                  "running"};
+      row.claim = this_process();
+      write(connection_->database, row);
       claim.index = index;
       break;
     }
@@ -298,22 +300,23 @@ Store::Claim Store::claim(StudyCommand command, const std::vector<StudyCell>& ce
 
 void Store::finish(const StudyCell& cell) {
   connection_->guarded([&] {
-    SQLite::Statement put(connection_->database,
-                          "UPDATE cell SET status = ?, outputs = ?, error = ?, seconds = ?, "
-                          "predicted_peak_bytes = ?, version = ?, git_commit = ?, host = ?, blas_core = ?, "
-                          "finished = ?, claim = '' WHERE key = ? AND status <> 'done'");
-    put.bind(1, name(cell.status));
-    put.bind(2, to_json(cell.outputs));
-    put.bind(3, cell.error);
-    put.bind(4, cell.seconds);
-    put.bind(5, static_cast<std::int64_t>(cell.peak_bytes));
-    put.bind(6, cell.version);
-    put.bind(7, cell.git_commit);
-    put.bind(8, cell.host);
-    put.bind(9, cell.blas_core);
-    put.bind(10, now());
-    put.bind(11, cell.key);
-    put.exec();
+    SQLite::Transaction transaction(connection_->database, SQLite::TransactionBehavior::IMMEDIATE);
+    auto row = read_cell(connection_->database, cell.key, connection_->checksums);
+    if (!row || row->status == "done") return;
+    if (!row->whole) connection_->refuse_cell(cell.key, "");
+    row->status = name(cell.status);
+    row->outputs = to_json(cell.outputs);
+    row->error = cell.error;
+    row->seconds = cell.seconds;
+    row->predicted_peak_bytes = static_cast<std::int64_t>(cell.peak_bytes);
+    row->version = cell.version;
+    row->git_commit = cell.git_commit;
+    row->host = cell.host;
+    row->blas_core = cell.blas_core;
+    row->finished = now();
+    row->claim = "";
+    write(connection_->database, *row);
+    transaction.commit();
   });
 }
 

@@ -2,8 +2,10 @@
 //
 //   study  name, source (the study file as it was run last), command_line, updated
 //   cell   key, command, inputs (JSON), seed, status (running, done, failed), outputs (JSON), error, seconds,
-//   ..,
-//          claim (the process that runs it)
+//          ..., claim (the process that runs it)
+//
+// Every row has a checksum, which every read compares (store_rows.hpp): a damaged row is refused with its
+// name. A store of version 1 has none; it is read as it is, and gets checksums when it is opened for writing.
 //
 // Write-ahead log with synchronous = FULL: what was committed survives kill -9 and power loss, and a full
 // disk fails the one write that does not fit. A file of a newer version, of another program or damaged is

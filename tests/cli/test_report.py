@@ -4,6 +4,7 @@ import contextlib
 import csv
 import io
 import os
+import re
 import shutil
 import sqlite3
 import stat
@@ -11,6 +12,7 @@ import xml.etree.ElementTree as xml
 
 import pytest
 from binary import ROOT, refuse, run, run_json
+from test_study import checksum
 
 STUDY = """
 name = "tiny"
@@ -92,7 +94,7 @@ def test_json_names_what_was_written(figures):
         "tiny-2-sample-sizes",
         "layers-1-phase-diagram",
     ]
-    assert {p.name for p in out.iterdir()} == {"index.html", "figures"}
+    assert {p.name for p in out.iterdir()} == {"index.html", "figures", ".headlens-report"}
     names = {f"{f['name']}.{kind}" for f in report["figures"] for kind in ("svg", "pdf", "png", "csv")}
     assert {p.name for p in (out / "figures").iterdir()} == names
     assert (report["cells"], report["failed"], report["missing"]) == (22, 0, 0)
@@ -140,6 +142,24 @@ def test_several_stores_and_text(store, tmp_path):
     assert "Attention has the smaller error." in done.stdout and done.stderr == ""
 
 
+def test_title_and_default_figure(tmp_path):
+    """A study that asks for no figure gets the error against training sets, a line per model."""
+    study = tmp_path / "study.toml"
+    study.write_text(STUDY.split("[[figure]]")[0])
+    run("study run", study, "-o", tmp_path / "r.db")
+    report = run_json("report", tmp_path / "r.db", "-o", tmp_path / "out", "--title 'Mine & yours'")
+    assert [f["title"] for f in report["figures"]] == ["Error (nmse) against training sets"]
+    page = (tmp_path / "out" / "index.html").read_text()
+    assert "<h1>Mine &amp; yours</h1>" in page and "<text>training sets</text>" in page
+
+
+def test_verdicts_are_sentences(store, tmp_path):
+    (finding,) = run_json("report", store, "-o", tmp_path / "out")["findings"]
+    plain = r"(Holds|Does not hold|Is not decided|Cannot be judged) .*[0-9]+ (numbers of )?training sets.* seeds\."
+    assert re.search(plain, finding["verdict"]), finding["verdict"]
+    assert "(nmse)" in finding["verdict"] and "sample size" not in finding["verdict"]
+
+
 def test_unfinished_study(store, tmp_path):
     """Three cells are gone and one failed: said, and the rest is reported."""
     shutil.copy(store, tmp_path / "part.db")
@@ -147,6 +167,8 @@ def test_unfinished_study(store, tmp_path):
         where = "key IN (SELECT key FROM cell WHERE command = 'fit' ORDER BY key LIMIT {})"
         database.execute("DELETE FROM cell WHERE " + where.format(3))
         database.execute("UPDATE cell SET status = 'failed', error = 'too <hot>' WHERE " + where.format(1))
+        (row,) = database.execute("SELECT * FROM cell WHERE " + where.format(1))
+        database.execute("UPDATE cell SET checksum = ? WHERE key = ?", [checksum(row), row[0]])
     report = run_json("report", tmp_path / "part.db", "-o", tmp_path / "out")
     assert (report["cells"], report["failed"], report["missing"]) == (22, 1, 3)
     page = (tmp_path / "out" / "index.html").read_text()
@@ -179,6 +201,21 @@ def test_folders_that_are_refused(store, tmp_path):
     assert "not a folder" in refuse("report", store, "-o", kept / "thesis.tex", folder=kept)
     assert "no/such" in refuse("report", store, "-o", tmp_path / "no" / "such")
     assert "--output" in refuse("report", store)
+
+
+def test_files_of_the_user_survive(store, tmp_path):
+    out = tmp_path / "out"
+    run("report", store, "-o", out)
+    (out / "figures" / "mine.png").write_bytes(b"mine")
+    (out / "notes.txt").write_text("mine")
+    run("report", store, "-o", out)
+    assert (out / "figures" / "mine.png").read_bytes() == b"mine" and (
+        out / "notes.txt"
+    ).read_text() == "mine"
+    changed = out / "figures" / "tiny-1-learning-curves.csv"
+    changed.write_text("corrected by hand\n")
+    line = refuse("report", store, "-o", out, folder=tmp_path)
+    assert "tiny-1-learning-curves.csv" in line and "move it away" in line
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")

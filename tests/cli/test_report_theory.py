@@ -73,7 +73,9 @@ def test_noise_of_the_training_sets_is_no_error(rows):
 def test_page_says_how_well_they_agree(report, rows):
     page = (report / "index.html").read_text()
     ratios = [float(row["ratio"]) for row in rows if row["ratio"]]
-    low, high, points = re.search(r"Measured over predicted: (\S+) to (\S+) at (\d+) points", page).groups()
+    low, high, points = re.search(
+        r"divided by the predicted one is (\S+) to (\S+) at (\d+) points", page
+    ).groups()
     assert float(low) == pytest.approx(min(ratios), rel=5e-3)
     assert float(high) == pytest.approx(max(ratios), rel=5e-3)
     assert int(points) == len(ratios) == 4

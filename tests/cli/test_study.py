@@ -11,6 +11,7 @@ import signal
 import sqlite3
 import subprocess
 import time
+import zlib
 
 import pytest
 from binary import ROOT, command, refuse, run, run_json
@@ -195,6 +196,35 @@ def test_rows_hold_everything(study, tmp_path):
         assert inputs["ridge"] == "auto" and inputs["dim"] == 3 and outputs["outcome"] == "solved"
         assert row["seconds"] > 0 and row["predicted_peak_bytes"] > 0 and row["seed"] in ("1", "2")
         assert all(row[c] for c in ("version", "git_commit", "host", "blas_core", "finished"))
+
+
+def checksum(row):
+    """Of the columns before it, as docs/studies.md says."""
+    texts = (f"{v:.17g}" if isinstance(v, float) else str(v) for v in tuple(row)[:-1])
+    return zlib.crc32(b"".join(text.encode() + b"\0" for text in texts))
+
+
+def test_rows_have_the_documented_checksum(study, tmp_path):
+    store = tmp_path / "r.db"
+    run("study run", study, "-o", store)
+    with contextlib.closing(sqlite3.connect(store)) as database:
+        for table in "study", "cell":
+            for row in database.execute(f"SELECT * FROM {table}"):
+                assert row[-1] == checksum(row)
+
+
+def test_a_changed_row_is_refused_with_its_cell(study, tmp_path):
+    store = tmp_path / "r.db"
+    run("study run", study, "-o", store)
+    with contextlib.closing(sqlite3.connect(store)) as database, database:
+        (key,) = database.execute("SELECT key FROM cell LIMIT 1").fetchone()
+        database.execute("UPDATE cell SET outputs = replace(outputs, '0.', '1.') WHERE key = ?", [key])
+    for words in ("study export", store), ("study status", store), ("study run", study, "-o", store):
+        line = refuse(*words, folder=tmp_path)
+        assert f"r.db is damaged: the row of cell {key} " in line and "DELETE FROM cell" in line
+    with contextlib.closing(sqlite3.connect(store)) as database, database:
+        database.execute("DELETE FROM cell WHERE key = ?", [key])  # what the line says
+    assert run_json("study run", study, "-o", store)["ran"] == 1
 
 
 @pytest.mark.skipif(os.getuid() != 0 or not shutil.which("setpriv"), reason="needs root to become nobody")

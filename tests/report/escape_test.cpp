@@ -91,15 +91,5 @@ TEST(LogScale, LabelsDoNotOverlap) {
     EXPECT_GE(scale(kept[i].value) - scale(kept[i - 1].value), text_width(kept[i].label, 12));
 }
 
-TEST(SeriesStyle, TellsSeriesApartWithoutColour) {
-  // Marker and dash alone differ for the first 18 series, and colour with marker for more than 40.
-  for (std::size_t i = 0; i < 6; ++i)
-    for (std::size_t k = 0; k < i; ++k) EXPECT_NE(series_style(i).marker, series_style(k).marker);
-  for (std::size_t i = 0; i < 42; ++i)
-    for (std::size_t k = 0; k < i; ++k)
-      EXPECT_FALSE(series_style(i).marker == series_style(k).marker &&
-                   series_style(i).colour == series_style(k).colour);
-}
-
 }  // namespace
 }  // namespace headlens::report

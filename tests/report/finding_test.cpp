@@ -72,35 +72,40 @@ TEST(Finding, Holds) {
   const FindingResult result = verdict(study(8, [](double) { return 3.0; }), claim());
   EXPECT_EQ(result.status, FindingStatus::holds);
   EXPECT_EQ(result.text, "A beats B.");
-  EXPECT_THAT(result.verdict, HasSubstr("Holds at all 5 sample sizes tested."));
-  EXPECT_THAT(result.verdict, HasSubstr("The nmse of B is larger than that of A by a factor of"));
-  EXPECT_THAT(result.verdict, HasSubstr("8 paired seeds."));
+  EXPECT_THAT(result.verdict,
+              testing::MatchesRegex(
+                  "Holds at all 5 numbers of training sets tested\\. The error \\(nmse\\) of B is at "
+                  "least [23.0-9]+ times that of A \\(at [0-9]+ training sets; 95% interval [0-9.]+ to "
+                  "[0-9.]+\\) and at most [0-9.]+ times \\(at [0-9]+; [0-9.]+ to [0-9.]+\\)\\. Each "
+                  "factor comes from 8 seeds\\."));
 }
 
 TEST(Finding, DoesNotHold) {
   const FindingResult result = verdict(study(8, [](double) { return 0.5; }), claim());
   EXPECT_EQ(result.status, FindingStatus::does_not_hold);
-  EXPECT_THAT(result.verdict, HasSubstr("Does not hold at any of 5 sample sizes."));
-  EXPECT_THAT(result.verdict, HasSubstr("The opposite holds at 64 to 1024"));
+  EXPECT_THAT(result.verdict, HasSubstr("Does not hold at any of the 5 numbers of training sets tested."));
+  EXPECT_THAT(result.verdict,
+              HasSubstr("At 64 to 1024 training sets the opposite holds: the error (nmse) of A is up to "));
 }
 
 TEST(Finding, NamesTheWindow) {
   const FindingResult result =
       verdict(study(8, [](double n) { return n >= 128 && n <= 512 ? 2.0 : 0.5; }), claim());
   EXPECT_EQ(result.status, FindingStatus::holds_in_part);
-  EXPECT_THAT(result.verdict, HasSubstr("Holds in part: at 3 of 5 sample sizes, namely at 128 to 512."));
-  EXPECT_THAT(result.verdict, HasSubstr("The opposite holds at 64 and at 1024"));
+  EXPECT_THAT(result.verdict, HasSubstr("Holds at 3 of the 5 numbers of training sets tested, namely at 128 "
+                                        "to 512 training sets. There the "));
+  EXPECT_THAT(result.verdict, HasSubstr("At 64 training sets and 1024 training sets the opposite holds: "));
 }
 
 TEST(Finding, NoDifferenceIsUndecided) {
   const FindingResult result = verdict(study(8, [](double) { return 1.0; }), claim());
   EXPECT_EQ(result.status, FindingStatus::undecided);
-  EXPECT_THAT(result.verdict, HasSubstr("The seeds do not decide at 64 to 1024"));
+  EXPECT_THAT(result.verdict, HasSubstr("At 64 to 1024 training sets the seeds leave open which is smaller"));
   EXPECT_THAT(verdict(study(
                           8, [](double) { return 1.0; }, 0),
                       claim())
                   .verdict,
-              HasSubstr("the factor is 1 ("));
+              HasSubstr("the error (nmse) of B is 1 times that of A"));
 }
 
 TEST(Finding, IsSeldomFoundInNoise) {
@@ -126,19 +131,55 @@ TEST(Finding, IsAboutItsRange) {
   spec.from = 256;
   const StudyResults results = study(8, [](double n) { return n >= 256 ? 2.0 : 0.5; });
   EXPECT_EQ(verdict(results, spec).status, FindingStatus::holds);
-  EXPECT_THAT(verdict(results, spec).verdict, HasSubstr("Holds at all 3 sample sizes tested in its range."));
   EXPECT_THAT(verdict(results, spec).verdict,
-              HasSubstr("Outside the range of the claim the opposite holds at 64 to 128"));
+              HasSubstr("Holds at all 3 numbers of training sets tested in the range of the claim, 256 to "
+                        "1024 training sets."));
+  EXPECT_THAT(verdict(results, spec).verdict,
+              HasSubstr("Beyond the range of the claim, at 64 to 128 training sets, the opposite holds: the "
+                        "error (nmse) of A is up to "));
   spec.from = 0, spec.to = 256;
   EXPECT_EQ(verdict(results, spec).status, FindingStatus::holds_in_part);
   EXPECT_THAT(verdict(results, spec).verdict,
-              HasSubstr("Outside the range of the claim it holds too at 512 to 1024."));
+              HasSubstr("Beyond the range of the claim it holds as well, at 512 to 1024 training sets."));
 }
 
 TEST(Finding, OneSeedCannotJudge) {
   const FindingResult result = verdict(study(1, [](double) { return 3.0; }), claim());
   EXPECT_EQ(result.status, FindingStatus::undecided);
-  EXPECT_THAT(result.verdict, HasSubstr("Cannot be judged"));
+  EXPECT_EQ(result.verdict,
+            "Cannot be judged yet: at 64 to 1024 training sets fewer than two seeds have finished for both A "
+            "and B. Finish "
+            "the study with 'headlens study run', or give it more seeds.");
+}
+
+TEST(Finding, SaysWhyItCannotBeJudgedWithoutSpeakingOfOtherPlaces) {
+  // Pairs outside the range have finished, none inside: their number says nothing of the claim.
+  FindingSpec spec = claim();
+  spec.from = 1024;
+  StudyResults results = study(2, [](double) { return 3.0; });
+  for (StudyCell& cell : results.cells)
+    if (number(cell.axes, "samples") == 1024) cell.status = CellStatus::missing;
+  const FindingResult result = verdict(results, spec);
+  EXPECT_EQ(result.status, FindingStatus::undecided);
+  EXPECT_THAT(result.verdict, HasSubstr("Cannot be judged yet: at 1024 training sets fewer than two seeds"));
+  EXPECT_THAT(result.verdict, Not(HasSubstr("2 seeds")));
+  spec.from = 5000;
+  EXPECT_THAT(verdict(results, spec).verdict, HasSubstr("the study has no cells for this comparison"));
+}
+
+TEST(Finding, NamesTheOneValueAndTheCellsOfTheClaim) {
+  StudyResults results =
+      planted({axis("samples", {64L, 128L}), axis("model", {"A"s, "B"s}), axis("degree", {1L, 2L})}, 3,
+              [](const StudyValues& axes, std::uint64_t) -> StudyValues {
+                return {{"nmse", word(axes, "model") == "A" ? 1.0 : 2.5}};
+              });
+  FindingSpec spec = claim();
+  spec.where = {{"degree", 2L}};
+  spec.from = 128;
+  EXPECT_THAT(
+      verdict(results, spec).verdict,
+      HasSubstr("Holds at 128 training sets, the only value tested in the range of the claim (degree 2). The "
+                "error (nmse) of B is 2.5 times that of A (95% interval 2.5 to 2.5). Beyond"));
 }
 
 TEST(Finding, WorksOnAPart) {
@@ -151,9 +192,11 @@ TEST(Finding, WorksOnAPart) {
   }
   const FindingResult result = verdict(results, claim());
   EXPECT_EQ(result.status, FindingStatus::holds);
-  EXPECT_THAT(result.verdict, HasSubstr("Holds at all 4 sample sizes tested."));
-  EXPECT_THAT(result.verdict, HasSubstr("3 to 6 paired seeds."));
-  EXPECT_THAT(result.verdict, HasSubstr("Too few finished pairs to judge at 1024."));
+  EXPECT_THAT(result.verdict, HasSubstr("Holds at all 4 numbers of training sets tested."));
+  EXPECT_THAT(result.verdict, HasSubstr("Each factor comes from 3 to 6 seeds."));
+  EXPECT_THAT(
+      result.verdict,
+      HasSubstr("At 1024 training sets fewer than two seeds have finished on both sides, too few to judge."));
   EXPECT_THAT(result.verdict, HasSubstr("1 pair is left out"));
 }
 
@@ -182,7 +225,7 @@ TEST(Finding, NumbersNameTheirAxis) {
                                        });
   const FindingSpec spec{"", "nmse", "samples", {{"degree", 1L}}, {{"degree", 3.0}}, {}, 0, 0};
   EXPECT_THAT(verdict(results, spec).verdict,
-              HasSubstr("The nmse of degree = 3 is larger than that of degree = 1"));
+              HasSubstr("The error (nmse) of degree 3 is 3 times that of degree 1 (95% interval 3 to 3)"));
   EXPECT_THAT(verdict(results, spec).verdict, Not(HasSubstr("nan")));
 }
 

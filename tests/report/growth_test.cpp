@@ -69,9 +69,9 @@ TEST_F(GrowthPage, ShowsTheFitAndTheShares) {
   const std::string page = test::read_bytes(folder / "out/index.html");
   EXPECT_THAT(
       page,
-      HasSubstr("Fitted growth for each unit of heads: slow, a factor of 3 (3 to 3), or SQ dimension to "
-                "the power 2 (2 to 2); fast, a factor of 1 (1 to 1)"));
-  EXPECT_THAT(page, HasSubstr("Open markers: fewer than half of the seeds succeed"));
+      HasSubstr("<th scope=\"row\">slow</th><td>3<small>3 – 3</small></td><td>2<small>2 – 2</small></td>"));
+  EXPECT_THAT(page, HasSubstr("<th scope=\"row\">fast</th><td>1<small>1 – 1</small></td>"));
+  EXPECT_THAT(page, HasSubstr("A marker is open where"));
   EXPECT_THAT(
       page,
       HasSubstr("<th scope=\"row\">SQ dimension</th><td></td><td></td><td>3</td><td>9</td><td>27</td>"));

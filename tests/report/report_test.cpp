@@ -26,6 +26,11 @@ class ReportTest : public test::FolderTest {
  protected:
   std::string read(const fs::path& name) const { return test::read_bytes(folder / name); }
   std::string page() const { return read("out/index.html"); }
+  std::set<std::string> entries(const fs::path& name) const {
+    std::set<std::string> names;
+    for (const auto& entry : fs::directory_iterator(folder / name)) names.insert(entry.path().filename());
+    return names;
+  }
   Report write(const std::vector<StudyResults>& results) const {
     return write_report(results, folder / "out", {});
   }
@@ -82,7 +87,7 @@ TEST_F(ReportTest, HoldsEveryFigureInEveryForm) {
     }
     EXPECT_THAT(page(), HasSubstr(read("out/figures/" + figure.name + ".svg")));
   }
-  EXPECT_EQ(std::distance(fs::directory_iterator(folder / "out"), {}), 2);  // nothing left of the making
+  EXPECT_EQ(entries("out"), (std::set<std::string>{"index.html", "figures", ".headlens-report"}));
 }
 
 TEST_F(ReportTest, PageStandsAlone) {
@@ -107,14 +112,94 @@ TEST_F(ReportTest, PageSaysWhatTheNumbersSay) {
   for (const FindingResult& finding : report.findings) EXPECT_THAT(text, HasSubstr(finding.verdict));
   // Once in the list of findings, and below the curves that show it.
   EXPECT_EQ(count(text, "<span class=\"chip does-not-hold\">does not hold</span>"), 2U);
-  EXPECT_THAT(text, HasSubstr("Medians over 5 seeds; bands reach from the 10% to the 90% quantile."));
-  EXPECT_THAT(text, HasSubstr("Smallest medians: RFA, "));
-  EXPECT_THAT(text, HasSubstr("Every seed succeeds from c = 1.5 (m = 1), 2 (m = 2)."));
+  EXPECT_THAT(text, HasSubstr("Lines are medians of the error (nmse) over 5 seeds; bands reach from the 10% "
+                              "to the 90% quantile."));
+  EXPECT_THAT(text, HasSubstr("At 1024 training sets the smallest median is that of RFA, "));
+  EXPECT_THAT(text, HasSubstr("All seeds succeed at c = 1.5 to 2 (m = 1), c = 2 (m = 2)."));
   EXPECT_THAT(text, HasSubstr("not reached by 1024"));
   for (const char* part :
        {"Does the report say what was planted?", "headlens study run planted.toml -o planted.db", "abc1234",
         "elsewhere", "Haswell", "30 of 30 cells finished, 5 seeds"})
     EXPECT_THAT(text, HasSubstr(part));
+}
+
+TEST_F(ReportTest, AStudyWithoutFiguresHasOne) {
+  StudyResults results = power_laws(3);
+  results.study.record = {"nmse"};
+  results.study.figures.clear();
+  const Report report = write({results});
+  ASSERT_EQ(report.figures.size(), 1U);
+  EXPECT_EQ(report.figures[0].title, "Error (nmse) against training sets");
+  EXPECT_THAT(read("out/figures/" + report.figures[0].name + ".svg"), HasSubstr("<text>RFMLP</text>"));
+}
+
+TEST_F(ReportTest, TheTitleCanBeGiven) {
+  write_report({power_laws(3)}, folder / "out", {}, "Mine & <yours>");
+  EXPECT_THAT(page(), HasSubstr("<title>Mine &amp; &lt;yours&gt;</title>"));
+  EXPECT_THAT(page(), HasSubstr("<h1>Mine &amp; &lt;yours&gt;</h1>"));
+  EXPECT_THAT(page(), HasSubstr("<h2>A planted study</h2>"));
+}
+
+TEST_F(ReportTest, TheFirstFigureLeadsAndEveryFindingHasOne) {
+  write({power_laws(5)});
+  const std::string text = page();
+  EXPECT_LT(text.find("<figure"), text.find("<h3>Findings</h3>"));
+  EXPECT_EQ(count(text, "<div class=\"compared\">"), 2U);
+  EXPECT_EQ(count(text, "<text>error (nmse): RFMLP ÷ RFA</text>"), 1U);
+  EXPECT_EQ(count(text, "<text>error (nmse): RFA ÷ RFMLP</text>"), 1U);
+}
+
+TEST_F(ReportTest, OneModelHasOneColourInEveryFigure) {
+  write({power_laws(5)});
+  // Sample sizes: colours are those of the models too, not of the three errors.
+  std::string sizes = read("out/figures/planted-2-sample-sizes.svg");
+  sizes = sizes.substr(sizes.find("</style>"));
+  for (const char* colour : {"#0072b2", "#d55e00"}) EXPECT_THAT(sizes, HasSubstr(colour));
+  EXPECT_THAT(sizes, Not(HasSubstr("#009e73")));
+}
+
+TEST_F(ReportTest, ExplainsTheTermsItUsesAndNoOthers) {
+  StudyResults results = power_laws(3);
+  for (StudyCell& cell : results.cells)
+    cell.inputs = {{"task", "power-mean"s},
+                   {"degree", 2L},
+                   {"keys", 8L},
+                   {"dim", 4L},
+                   {"model", word(cell.axes, "model") == "RFA" ? "rfa"s : "mlp"s}};
+  write({results});
+  const std::string text = page();
+  for (const char* term :
+       {"RFA", "RFMLP", "Error (nmse)", "Target: power mean", "Training sets", "Seed", "95% interval"})
+    EXPECT_THAT(text, HasSubstr("\">"s + term + "</dt><dd>")) << term;
+  for (const char* other : {"BRFA", "Target: native", "SQ dimension", "Recovered", "varpro"})
+    EXPECT_THAT(text, Not(HasSubstr("\">"s + other + "</dt>"))) << other;
+  EXPECT_THAT(text, HasSubstr("y = (1/N) Σ<sub>i</sub> ⟨β, x<sub>i</sub>⟩<sup>p</sup>"));
+  EXPECT_THAT(text, HasSubstr("On this page p = 2, with N = 8 keys in d = 4 dimensions."));
+}
+
+// What a reader sees: no tags, style sheets or study files.
+std::string words_of(std::string page) {
+  for (const std::string& tag : {"style"s, "pre"s})
+    for (std::size_t from = 0; (from = page.find("<" + tag)) != std::string::npos;)
+      page.erase(from, page.find("</" + tag, from) - from);
+  std::string words;
+  bool inside = false;
+  for (const char c : page) {
+    if (c == '<') inside = true;
+    if (!inside) words += c;
+    if (c == '>') inside = false;
+  }
+  return words;
+}
+
+TEST_F(ReportTest, OneQuantityHasOneName) {
+  write({power_laws(3), recoveries()});
+  const std::string words = words_of(page());
+  EXPECT_EQ(count(words, "samples"), 0U);
+  EXPECT_GT(count(words, "training sets"), 10U);
+  const std::size_t defined = count(words, "nmse = mean of");
+  EXPECT_EQ(defined, 1U);
+  EXPECT_EQ(count(words, "nmse"), count(words, "rror (nmse)") + defined);
 }
 
 TEST_F(ReportTest, PhaseDiagramShowsItsNumbers) {
@@ -149,15 +234,15 @@ TEST_F(ReportTest, TakesOddStudies) {
     return [=](const StudyValues&, std::uint64_t) -> StudyValues { return {{"nmse", value}}; };
   };
   EXPECT_EQ(write({plant({64L, 128L}, 1, say(0.5))}).figures.size(), 2U);
-  EXPECT_THAT(page(), HasSubstr("One seed, so no spread is shown."));
+  EXPECT_THAT(page(), HasSubstr("There is one seed, so no spread is shown."));
   EXPECT_EQ(write({plant({64L}, 3, say(0.5))}).figures.size(), 2U);
   EXPECT_EQ(write({plant({64L, 128L}, 3, say(1.0))}).figures.size(), 2U);
   // Zeros have no place on a logarithmic axis, but they have reached every error.
   EXPECT_EQ(write({plant({64L, 128L}, 3, say(0.0))}).figures.size(), 1U);
-  EXPECT_THAT(page(), HasSubstr("6 values are left out: zero, negative, or not a number."));
+  EXPECT_THAT(page(), HasSubstr("6 values are left out because they are zero, negative or not a number."));
   EXPECT_THAT(page(), HasSubstr("≤ 64"));
   EXPECT_EQ(write({plant({64L, 128L}, 3, say(NAN))}).figures.size(), 0U);
-  EXPECT_THAT(page(), HasSubstr("Nothing to draw"));
+  EXPECT_THAT(page(), HasSubstr("There is nothing to draw"));
   EXPECT_EQ(write({plant({"few"s, "many"s}, 3, say(0.5))}).figures.size(), 0U);  // words have no place either
   const Report none =
       write({plant({64L, 128L}, 3, [](const StudyValues&, std::uint64_t) { return StudyValues{}; })});
@@ -205,17 +290,51 @@ TEST_F(ReportTest, HostileNamesStayText) {
 
 TEST_F(ReportTest, ReplacesAnEarlierReportAndNothingElse) {
   write({power_laws(3), recoveries()});
+  // Whatever is not of the report, even where it looks like a figure.
+  const std::vector<std::string> mine{"notes.txt", "figures/notes.txt", "figures/mine.png",
+                                      "figures/mine.csv", "figures/drafts/1.svg"};
+  fs::create_directory(folder / "out/figures/drafts");
+  for (const std::string& name : mine) std::ofstream(folder / "out" / name) << "mine";
+  const Report report = write({recoveries()});
+  for (const std::string& name : mine) EXPECT_EQ(read("out/" + name), "mine") << name;
+  std::set<std::string> expected{"notes.txt", "mine.png", "mine.csv", "drafts"};
+  for (const char* kind : {"svg", "pdf", "png", "csv"}) expected.insert(report.figures[0].name + "." + kind);
+  EXPECT_EQ(entries("out/figures"), expected);
+}
+
+TEST_F(ReportTest, RefusesToReplaceWhatAUserChanged) {
+  const std::string csv = "out/figures/" + write({recoveries()}).figures[0].name + ".csv";
+  std::ofstream(folder / csv) << "mine";
+  const std::string before = page();
+  test::expect_error([&] { write({recoveries()}); }, {csv, "move it away"});
+  EXPECT_EQ(read(csv), "mine");
+  EXPECT_EQ(page(), before);
+  write({power_laws(3)});  // has no file of that name: the changed one stays, now as the user's
+  EXPECT_EQ(read(csv), "mine");
+  test::expect_error([&] { write({recoveries()}); }, {csv});
+  fs::remove(folder / csv);
   write({recoveries()});
-  EXPECT_EQ(std::distance(fs::directory_iterator(folder / "out/figures"), {}), 4);
-  std::ofstream(folder / "out/notes.txt") << "mine";
-  EXPECT_THROW(write({recoveries()}), Error);
-  EXPECT_EQ(read("out/notes.txt"), "mine");
-  fs::remove(folder / "out/notes.txt");
-  std::ofstream(folder / "out/figures/notes.txt") << "mine";
-  EXPECT_THROW(write({recoveries()}), Error);
+  EXPECT_EQ(entries("out/figures").size(), 4U);
+}
+
+TEST_F(ReportTest, AListCannotReachOutOfItsFolder) {
+  write({power_laws(3)});
+  std::ofstream(folder / "secret") << "123456789";  // the CRC-32 of these is cbf43926
+  std::ofstream(folder / "out/.headlens-report", std::ios::app)
+      << "cbf43926 ../secret\ncbf43926 figures/../../secret\n";
+  write({recoveries()});
+  EXPECT_EQ(read("secret"), "123456789");
+}
+
+TEST_F(ReportTest, RefusesOtherFolders) {
   fs::create_directory(folder / "site");
   std::ofstream(folder / "site/index.html") << "<html>mine</html>";
   EXPECT_THROW(write_report({recoveries()}, folder / "site", {}), Error);
+  EXPECT_EQ(entries("site"), std::set<std::string>{"index.html"});
+  write({recoveries()});
+  fs::rename(folder / "out/figures", folder / "elsewhere");
+  fs::create_directory_symlink(folder / "elsewhere", folder / "out/figures");
+  EXPECT_THROW(write({recoveries()}), Error);
   std::ofstream(folder / "file") << "mine";
   EXPECT_THROW(write_report({recoveries()}, folder / "file", {}), Error);
   EXPECT_THROW(write_report({recoveries()}, folder / "no/such", {}), Error);
@@ -245,7 +364,7 @@ TEST_F(ReportTest, WithoutGnuplotNothingIsWritten) {
   EXPECT_FALSE(fs::exists(folder / "new"));
   EXPECT_THROW(write_to("out"), Error);
   EXPECT_EQ(page(), before);
-  EXPECT_EQ(std::distance(fs::directory_iterator(folder / "out"), {}), 2);
+  EXPECT_EQ(entries("out").size(), 3U);
 }
 
 }  // namespace

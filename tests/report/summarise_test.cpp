@@ -80,7 +80,7 @@ TEST(Summarise, NeverMixesCellsOfDifferentMeaning) {
                                          return {{"nmse", number(axes, "dim")}};
                                        });
   const Summary summary = summarise(results, kByModel);
-  EXPECT_EQ(summary.panels, (std::vector<std::string>{"dim = 8", "dim = 16"}));
+  EXPECT_EQ(summary.panels, (std::vector<std::string>{"dimension 8", "dimension 16"}));
   for (const Curve& curve : summary.curves)
     for (const Point& point : curve.points) EXPECT_EQ(point.smallest, point.largest);
 }
@@ -101,14 +101,6 @@ TEST(Summarise, ReadsInfinityTruthAndWords) {
   EXPECT_EQ(order, (std::vector<std::string>{"10", "100", "inf", "words"}));
   EXPECT_TRUE(summary.truth);
   EXPECT_THROW(summarise(results, {"head", "ok", "", "", false}), Error);
-}
-
-TEST(StyleBook, KeepsStylesAndNeverRepeatsOneInAFigure) {
-  StyleBook book;
-  using Styles = std::vector<std::size_t>;
-  EXPECT_EQ(book.styles({"RFA", "RFMLP"}), (Styles{0, 1}));
-  EXPECT_EQ(book.styles({"BRFA", "RFA"}), (Styles{1, 0}));
-  EXPECT_EQ(book.styles({"RFMLP", "BRFA", "RFA"}), (Styles{1, 2, 0}));  // both had 1; the second gives way
 }
 
 Curve curve(const std::vector<double>& x, const std::vector<std::vector<double>>& rows) {

@@ -82,9 +82,9 @@ TEST(TheoryOverlay, AgreesWithinTenPercentOrTwoStandardErrors) {
 }
 
 TEST(TheoryOverlay, SaysWhatTheNumbersSay) {
-  EXPECT_THAT(
-      caption(figure(measured(1.05, 0))),
-      HasSubstr("Measured over predicted: 1.05 to 1.05 at 2 points, all within 10% or 2 standard errors."));
+  EXPECT_THAT(caption(figure(measured(1.05, 0))),
+              HasSubstr("The measured error divided by the predicted one is 1.05 to 1.05 at 2 points, all "
+                        "within 10% or 2 standard errors."));
   EXPECT_THAT(caption(figure(measured(1.5, 0))), HasSubstr("none of them within 10% or 2 standard errors; "
                                                            "farthest beyond: 1.5 at n = "));
   StudyResults results = measured(1, 0);
@@ -98,7 +98,7 @@ TEST(TheoryOverlay, IsSilentAboutFinitelyManyHeads) {
   const FigureData data = figure(measured(1, 0, 1000L));
   EXPECT_TRUE(data.theory.curves[0].points.empty());
   EXPECT_THAT(caption(data), HasSubstr("Theory is silent about some of the curves (heads: 1000 given"));
-  EXPECT_THAT(caption(data), Not(HasSubstr("Measured over predicted")));
+  EXPECT_THAT(caption(data), Not(HasSubstr("divided by the predicted one is")));
   EXPECT_THAT(csv(data), HasSubstr(",0,0,0,,,,,\n"));
 }
 
