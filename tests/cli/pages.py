@@ -19,6 +19,7 @@ from pathlib import Path
 
 from binary import BINARY, ROOT
 
+sys.path.append(os.environ.get("HEADLENS_PACKAGE", str(ROOT / "build/python")))  # for the Python blocks
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 # Commands of the pages that are not run, by how they begin, and why.

@@ -20,6 +20,22 @@ def test_every_reason_not_to_run_a_command_is_needed():
     assert [start for start in NOT_RUN if not any(c.startswith(start) for c in commands)] == []
 
 
+def anchors(page):
+    """The names that a heading can be linked by: its letters, digits, hyphens and spaces, the latter as hyphens."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_links_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text()):
+        file, _, anchor = target.partition("#")
+        if not file.startswith("https:"):
+            there = (page.parent / file).resolve() if file else page
+            assert there.exists(), target
+            assert not anchor or anchor in anchors(there), target
+
+
 def test_commands_are_marked_as_such():
     """A line that begins with `headlens` and names a file is a command and has its `$`; a synopsis names a FILE."""
     for page in PAGES:
