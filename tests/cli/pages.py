@@ -24,7 +24,8 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 # Commands of the pages that are not run, by how they begin, and why.
 NOT_RUN = {
-    "make": "builds what the tests already run",
+    "make": "builds what the tests already run, or benchmarks for hours",
+    ".venv/bin/python bench/": "a benchmark, which needs rivals that the tests do not install",
     "export PATH=": "the tests put the program first in the path",
     "pip install": "tests/install and tests/long/test_pip_install.py install the package",
     "cmake": "tests/install/test_install.py installs the library and builds the program of docs/cpp.md",
