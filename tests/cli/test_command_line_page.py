@@ -73,6 +73,14 @@ def test_options(heading):
     assert documented - set().union(*found.values()) == set(), f"{heading}: in docs/command-line.md only"
 
 
+def test_options_of_nearly_all_commands():
+    rows = re.findall(r"^\| `(--[a-z-]+).*\|([^|]*)\|$", SECTIONS["Everywhere"], re.MULTILINE)
+    assert {option for option, _ in rows} == EVERYWHERE
+    for option, without in rows:
+        lacking = {c for commands in COMMANDS.values() for c in commands if option not in programs_options(c)}
+        assert set(re.findall(r"`([^`]+)`", without)) == lacking, option
+
+
 @pytest.mark.parametrize(
     "page", [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))], ids=lambda p: p.name
 )
