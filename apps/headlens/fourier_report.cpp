@@ -77,7 +77,7 @@ std::string fourier_text(const Fourier& fourier, Index dim, bool hard) {
   std::string text = fmt::format(
       "\nFourier coefficients of the first output row on two sign tokens, {}",
       fourier.exact ? "exact"
-                    : fmt::format("from samples, all within {:.2g} at 95%",
+                    : fmt::format("from samples: all are within {:.2g} of the truth with probability 0.95",
                                   *std::max_element(fourier.half_widths.begin(), fourier.half_widths.end())));
   text += fmt::format("\n{:>6} {:>9} {:>12} {:>12}", "degree", "count", "largest", "weight");
   if (hard) text += fmt::format(" {:>19} {:>12}", "hidden: largest", "weight");
@@ -88,7 +88,7 @@ std::string fourier_text(const Fourier& fourier, Index dim, bool hard) {
                         level_text(levels[k], fourier.exact));
     if (hard) text += "        " + level_text(hidden[k], fourier.exact);
   }
-  text += "\nlargest:";
+  text += "\nthe largest coefficients:";
   const Index e = fourier.values.dim(1);
   for (const Index place : largest(fourier))
     if (fourier.values.data<double>()[place] != 0)
@@ -114,11 +114,12 @@ std::string label_text(const HiddenLabel& label) {
     coordinates += fmt::format("{}{}", coordinates.empty() ? "" : " ", j);
     if (u != 1) coordinates += fmt::format(" ({})", u);
   }
-  std::string text = fmt::format("\nhard layer: hides coordinates {}; its label to {:.1e} on two sign tokens",
-                                 coordinates, label.tolerance);
+  std::string text = fmt::format(
+      "\nhard layer: hides coordinates {}; differs from its exact label by {:.1e} at most on two sign tokens",
+      coordinates, label.tolerance);
   if (const auto rivals = sq_dimension(label))
-    text +=
-        fmt::format("\nSQ dimension at least C({}, {}) = {:.6g}", label.dim() - 1, label.reach(), *rivals);
+    text += fmt::format("\nstatistical-query dimension: at least C({}, {}) = {:.6g}", label.dim() - 1,
+                        label.reach(), *rivals);
   return text;
 }
 

@@ -41,10 +41,11 @@ int run(Arguments& a) {
          {"sq_dimension", optional_number(rivals)},
          {"noise", a.examples.noise},
          {"flips", a.flips}},
-        fmt::format("{}: {} examples of two sign tokens from a {} layer of {} heads (d = {}), which is its "
-                    "label to {:.1e}{}",
+        fmt::format("{}: {} examples of two sign tokens from a {} layer of {} heads (d = {})\n"
+                    "  the layer differs from its exact label by {:.1e} at most{}",
                     a.output, examples.count(), name(a.hard.kind), hard.layer.heads(), a.hard.dim,
-                    hard.label.tolerance, rivals ? fmt::format("; one of {:.4g} hidden sets", *rivals) : ""));
+                    hard.label.tolerance,
+                    rivals ? fmt::format("; its hidden set is one of {:.4g}", *rivals) : ""));
   return kOk;
 }
 

@@ -110,7 +110,7 @@ Json inspection_json(const Arguments& a, const Findings& found) {
 }
 
 std::string share_text(const Share& share) {
-  return fmt::format("{:8.4f} % (95%: {:.4f} to {:.4f})", 100 * share.value, 100 * share.low,
+  return fmt::format("{:8.4f} % (95% interval: {:.4f} to {:.4f})", 100 * share.value, 100 * share.low,
                      100 * share.high);
 }
 
@@ -118,23 +118,25 @@ std::string inspection_text(const Arguments& a, const Findings& found) {
   const Inspection& result = found.inspection;
   std::string text = fmt::format("heads {} ({} distinct), d = {}, e = {}\n", result.heads,
                                  result.distinct_heads, result.dim, result.outputs);
-  text += fmt::format("{:>4} {:>10} {:>8} {:>10} {:>10} {:>10} {:>7}", "head", "|Theta|", "eff.rank", "|W|",
-                      "diagonal", "off-diag.", "cos I");
+  text += fmt::format("{:>4} {:>12} {:>15} {:>10} {:>10} {:>10} {:>11}", "head", "logit scale",
+                      "effective rank", "|W|", "diagonal", "off-diag.", "cosine to I");
   for (std::size_t i = 0; i < result.per_head.size(); ++i) {
     const HeadSummary& head = result.per_head[i];
-    text += fmt::format("\n{:>4} {:>10.4g} {:>8.2f} {:>10.4g} {:>10.3g} {:>10.3g} {:>7.3f}", i, head.scale,
+    text += fmt::format("\n{:>4} {:>12.4g} {:>15.2f} {:>10.4g} {:>10.3g} {:>10.3g} {:>11.3f}", i, head.scale,
                         head.effective_rank, head.w_norm, head.diagonal_mean, head.off_diagonal_deviation,
                         head.identity_cosine);
   }
   if (result.closest)
-    text += fmt::format("\nclosest heads {} and {}: {:.3g} of the larger apart", result.closest->a,
-                        result.closest->b, result.closest->distance);
+    text += fmt::format("\nclosest heads: {} and {}; their Theta differ by {:.3g} of the larger one",
+                        result.closest->a, result.closest->b, result.closest->distance);
   if (result.agreement) {
-    text += fmt::format("\nrandom signs, {} tokens, {} rows: all heads attend", a.inspect.tokens,
-                        a.inspect.samples);
+    text +=
+        fmt::format("\nhow often all heads attend alike, over {} rows of random sign inputs of {} tokens:",
+                    a.inspect.samples, a.inspect.tokens);
     for (const AlikeShare& entry : result.agreement->alike)
-      text += fmt::format("\n  alike to {:<4}    {}", entry.eps, share_text(entry.share));
-    text += fmt::format("\n  to one token     {}", share_text(result.agreement->sparse_matched));
+      text += fmt::format("\n  up to {:<4} in total variation   {}", entry.eps, share_text(entry.share));
+    text +=
+        fmt::format("\n  to one and the same token      {}", share_text(result.agreement->sparse_matched));
   }
   if (found.label) text += label_text(*found.label);
   if (found.fourier) text += fourier_text(*found.fourier, result.dim, found.label.has_value());
@@ -166,21 +168,29 @@ void add_weights_options(CLI::App& command, Arguments& a) {
                                                      {"factors", WeightsFormat::factors},
                                                      {"torch", WeightsFormat::torch},
                                                      {"hf", WeightsFormat::hugging_face}};
-  command.add_option("--weights", a.file, "attention weights instead (.safetensors or .npz)")
+  command
+      .add_option("--weights", a.file, "attention weights to read instead of a layer (.safetensors or .npz)")
       ->type_name("FILE");
   command.add_option("--format", a.weights.format, "how the file names its weights")
       ->transform(CLI::CheckedTransformer(formats, CLI::ignore_case).description(""))
       ->type_name("auto|factors|torch|hf")
       ->default_str("auto");
-  command.add_option("--prefix", a.weights.prefix, "of the names, where a file has several layers")
+  command
+      .add_option("--prefix", a.weights.prefix,
+                  "what the names of the weights begin with, where a file has several layers")
       ->type_name("P");
-  command.add_option("--weights-q", a.q, "W_Q alone (.npy: (out, in), q = W_Q x); with the next three")
+  command
+      .add_option("--weights-q", a.q,
+                  "W_Q in a file of its own (.npy: (out, in), q = W_Q x); needs the next three options")
       ->type_name("FILE");
-  command.add_option("--weights-k", a.k, "W_K")->type_name("FILE");
-  command.add_option("--weights-v", a.v, "W_V")->type_name("FILE");
-  command.add_option("--weights-o", a.o, "W_O")->type_name("FILE");
-  command.add_option("--heads", a.heads, "heads of the weights")->type_name("m");
-  command.add_option("--layer", a.weights.layer, "of weights (layer, out, in), from 0")->type_name("i");
+  command.add_option("--weights-k", a.k, "W_K in a file of its own")->type_name("FILE");
+  command.add_option("--weights-v", a.v, "W_V in a file of its own")->type_name("FILE");
+  command.add_option("--weights-o", a.o, "W_O in a file of its own")->type_name("FILE");
+  command.add_option("--heads", a.heads, "number of heads that the weights are cut into")->type_name("m");
+  command
+      .add_option("--layer", a.weights.layer,
+                  "layer to read from weights of shape (layer, out, in), counted from 0")
+      ->type_name("i");
 }
 
 }  // namespace
@@ -194,10 +204,11 @@ void add_inspect(CLI::App& app) {
   command.add_option("--restrict", a->restrict_dim, "keep the first coordinates of Theta and W only")
       ->type_name("r");
   command.add_option("-o,--output", a->output, "layer to write (.npz: Theta, W)")->type_name("LAYER");
-  command.add_option("--tokens", a->inspect.tokens, "tokens of a sampled input")
+  command.add_option("--tokens", a->inspect.tokens, "number of tokens of a sampled input")
       ->type_name("k")
       ->capture_default_str();
-  command.add_option("--samples", a->inspect.samples, "rows to sample")
+  command
+      .add_option("--samples", a->inspect.samples, "number of rows to sample, each from an input of its own")
       ->type_name("n")
       ->capture_default_str();
   command
@@ -205,16 +216,20 @@ void add_inspect(CLI::App& app) {
           "--fourier", a->fourier,
           "Fourier coefficients of the outputs up to this degree; exact for d <= 12, else from samples")
       ->type_name("K");
-  command.add_option("--fourier-out", a->fourier_output, "all of them to write (.npz: subsets, values)")
+  command
+      .add_option("--fourier-out", a->fourier_output,
+                  "file for all Fourier coefficients (.npz: subsets, values)")
       ->type_name("FILE");
   add_seed(command, a->common, "seed of the sampled inputs");
   add_common_options(command, a->common);
   command.footer(
-      "Per head: |Theta| (the logits' deviation on random signs), effective rank, |W|, mean diagonal of "
-      "Theta,\n"
-      "deviation of its other entries, cosine with the identity. Then how often all heads attend alike (to "
-      "eps in\n"
-      "total variation), or put more than 0.95 on one and the same token.\n\n"
+      "Printed for every head: the logit scale |Theta| (the standard deviation of the logits on random "
+      "signs),\n"
+      "the effective rank of Theta, |W|, the mean of the diagonal of Theta, the standard deviation of its "
+      "other\n"
+      "entries, and the cosine of Theta with the identity. Then how often random inputs make all heads "
+      "attend alike, and how often\n"
+      "all heads put more than 0.95 of their attention on one and the same token.\n\n"
       "Examples:\n"
       "  headlens inspect layer.npz --tokens 8\n"
       "  headlens inspect hard-layer.npz --fourier 5\n"

@@ -24,17 +24,30 @@ Json parity_json(const ParityReport& report) {
   return out;
 }
 
+namespace {
+
+// How many examples say anything of the hidden set, and how many of them are left to confirm it.
+std::string active_text(const ParityReport& report) {
+  const double naming = static_cast<double>(report.active_examples) - report.spare_bits;
+  const std::string text = fmt::format("{} of the examples have the control on; naming a set takes {:.0f}",
+                                       report.active_examples, naming);
+  return report.spare_bits > 0
+             ? text + fmt::format(" of them, the other {:.0f} confirm it", report.spare_bits)
+             : text;
+}
+
+}  // namespace
+
 std::string parity_text(const ParityReport& report) {
   std::string text = fmt::format("\nhidden set        {}", fmt::join(report.set, " "));
   if (report.candidates > 0)
     text += fmt::format(" (correlation {:.3f}, next best {:.3f}; {:.0f} of {:.0f} sets tried)",
                         report.correlation, report.next_correlation, report.tried, report.candidates);
   else
-    text += fmt::format(" ({} equations of rank {}, {} contradict)", report.equations, report.rank,
+    text += fmt::format(" ({} equations of rank {}; {} contradict the others)", report.equations, report.rank,
                         report.violated);
-  return text + fmt::format("\nsharpness         {:.6g}{}\nactive examples   {}, {:.0f} more than name a set",
-                            report.sharpness, report.sharpness_determined ? "" : ", or any above",
-                            report.active_examples, report.spare_bits);
+  return text + fmt::format("\nsharpness         {:.6g}{}\nactive examples   {}", report.sharpness,
+                            report.sharpness_determined ? "" : ", or any larger one", active_text(report));
 }
 
 }  // namespace headlens::app

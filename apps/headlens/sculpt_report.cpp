@@ -15,7 +15,9 @@ Json carving_json(const Carving& c) {
 
 std::string carving_text(const Carving& c) {
   return fmt::format(
-      "{} rows, tolerance {:.2e}, {} slabs, {} half-spaces ({} outliers), width {:.3g}, |proxy| {:.3g}",
+      "{} rows accepted to a tolerance of {:.2e}; {} slabs, {} half-spaces ({} outliers); body of width "
+      "{:.3g}, "
+      "|proxy| {:.3g}",
       c.accepted_rows, c.tolerance, c.slabs, c.half_spaces, c.outliers, c.body_width, c.minimum_norm);
 }
 
@@ -60,17 +62,19 @@ Json sculpt_json(const SculptReport& r) {
 
 std::string sculpt_text(const SculptReport& r) {
   const SculptReport::Seconds& s = r.seconds;
-  std::string text = "\nphase          seconds  found";
+  std::string text = "\nphase             time  found";
   const auto line = [&](const char* phase, double seconds, const std::string& found) {
-    text += fmt::format("\n{:<12} {:>9.2f}  {}", phase, seconds, found);
+    text += fmt::format("\n{:<12} {:>7.2f} s  {}", phase, seconds, found);
   };
-  line("1 sum", s.sum, "crude sum of projections");
+  line("1 sum", s.sum, "a crude sum of all W");
   line("2 carve", s.carve, carving_text(r.rough));
-  line("3 refine", s.refine, fmt::format("{}, sum changed by {:.2e}", r.refinement, r.sum_change));
+  line("3 refine", s.refine,
+       fmt::format("a better sum ({}), which differs by {:.2e} of its size", r.refinement, r.sum_change));
   line("4 carve", s.carve_again, carving_text(r.fine));
-  line("5 span", s.span, fmt::format("dimension {}, eigengap {:.3g}", r.span_dimension, r.eigengap));
-  line("6 net", s.net, fmt::format("{} tuples, held-out error {:.2e}", r.net_size, r.net_error));
-  line("  polish", s.polish, "");
+  line("5 span", s.span, fmt::format("span of dimension {}, eigengap {:.3g}", r.span_dimension, r.eigengap));
+  line("6 net", s.net,
+       fmt::format("{} tuples of heads tried, held-out error {:.2e}", r.net_size, r.net_error));
+  line("  polish", s.polish, "variable projection from the best tuple");
   return text;
 }
 

@@ -147,7 +147,7 @@ void add_run(CLI::App& study) {
       ->required();
   command
       .add_option("--jobs", a->run.jobs,
-                  "cells at a time, each with its share of threads and memory (default: one a thread)")
+                  "cells at a time, each with its share of threads and memory (default: one per thread)")
       ->type_name("J")
       ->check(CLI::Range(1, 4096));
   add_sets(command, *a);

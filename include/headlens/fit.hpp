@@ -76,7 +76,7 @@ struct Fit {
 // Prediction and evaluation of sets in memory, or of a file that is read a block at a time, whose size then
 // does not matter; a reader is read to its end. What is predicted of a set does not depend on the others.
 
-// (n, q) scores: predictions, or one score a class.
+// (n, q) scores: predictions, or one score per class.
 [[nodiscard]] Array predict_scores(const Model& model, const Sets& sets, const Execution& execution);
 [[nodiscard]] Array predict_scores(const Model& model, SetReader& reader, const Execution& execution);
 // As y was: (n), (n, q) or (n, L[, q]); class labels for classifiers.

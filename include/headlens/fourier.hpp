@@ -32,7 +32,7 @@ struct Fourier {
   bool exact = true;
   Array subsets;  // (N, degree) int64, variables in increasing order, then -1; by degree, then lexicographic
   Array values;   // (N, e) float64
-  // With samples: |estimate - coefficient| stays below these (one an output) for all N e at once, with
+  // With samples: |estimate - coefficient| stays below these (one per output) for all N e at once, with
   // probability 0.95; by the central limit theorem and Bonferroni. Exact: 0.
   std::vector<double> half_widths;
 };
@@ -51,7 +51,7 @@ enum class FourierPart {
   // those of {}, {0}, {d} and {0, d}.
   hidden,
 };
-// One entry a degree from 0 on.
+// One entry per degree, from 0 on.
 std::vector<FourierLevel> fourier_levels(const Fourier& fourier, Index dim, FourierPart part);
 
 }  // namespace headlens

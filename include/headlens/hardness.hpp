@@ -45,7 +45,7 @@ struct HardLayer {
   HiddenLabel label;
 };
 
-// Any function g(t), t = -reach .. reach, up to the constant (g(-reach) + g(reach)) / 2; a head a jump.
+// Any function g(t), t = -reach .. reach, up to the constant (g(-reach) + g(reach)) / 2; one head per jump.
 HardLayer step_layer(std::vector<std::int64_t> weights, const std::vector<double>& g, double sharpness);
 
 // g(t) = height (-1)^t for the indicator u of a set: the parity of the 2 |set| bits x[j], x'[j]. 2 |set|

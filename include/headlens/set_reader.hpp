@@ -6,7 +6,7 @@
 //
 // Shapes and offsets are checked at once, values when their block is read, and the checksums of all arrays
 // when the last block is. So an error may come late: results are good once everything was read. Of the file
-// only the offsets of ragged sets are held, 8 bytes a set.
+// only the offsets of ragged sets are held, 8 bytes per set.
 #pragma once
 
 #include <cstdint>

@@ -90,7 +90,7 @@ struct StudyResults {
 };
 
 struct RunOptions {
-  int jobs = 0;               // cells at a time; 0: one a thread of the budget
+  int jobs = 0;               // cells at a time; 0: one per thread of the budget
   bool retry_failed = false;  // failed cells are run again
   std::string command_line;   // kept in the store, for the report
 };
@@ -116,7 +116,8 @@ std::vector<StudyResults> read_results(const std::filesystem::path& store);
 StudyResults read_results(const std::filesystem::path& store, const Study& study);
 Index count_other_cells(const std::filesystem::path& store);  // kept, but of no study as it stands now
 
-// One row a cell in the order of the grid, all columns named. Columns that change from run to run come last.
+// One row per cell in the order of the grid, all columns named. Columns that change from run to run come
+// last.
 enum class ExportFormat { csv, json };
 std::string export_results(const StudyResults& results, ExportFormat format);
 

@@ -49,7 +49,7 @@ class Fourier:
     values: np.ndarray
     """(N, e)."""
     half_widths: list[float]
-    """With samples, |estimate - coefficient| stays below these (one an output) for all at once, at 95%."""
+    """With samples, |estimate - coefficient| stays below these (one per output) for all at once, at 95%."""
     levels: list[dict[str, Any]]
     """degree, count, largest and weight of the coefficients of every degree; no weight with samples."""
     hidden_levels: list[dict[str, Any]] | None

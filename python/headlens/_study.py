@@ -88,7 +88,7 @@ class Study:
     ) -> dict[str, Any]:
         """Runs the cells that `store` does not have yet. Whatever ends it, it goes on from there.
 
-        jobs : cells at a time; 0: one a thread
+        jobs : cells at a time; 0: one per thread
 
         Returns the numbers of cells: cells, already_done, ran, failed, elsewhere; and seconds. Warns if cells
         failed.

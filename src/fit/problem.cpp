@@ -14,7 +14,7 @@ bool is_classifier(Loss loss) { return loss == Loss::logistic || loss == Loss::h
 std::vector<std::int64_t> find_classes(const LabelledSets& data, Loss loss) {
   const Targets& y = data.targets;
   require(y.outputs == 1, data.sets.name(), ": y has shape ", format_shape(y.shape), ", but --loss ",
-          name(loss), " needs one class label a set");
+          name(loss), " needs one class label per set");
   std::vector<std::int64_t> classes;
   for (const double value : y.values) {
     require(value == std::floor(value) && std::abs(value) < 0x1p53, data.sets.name(), ": y holds ", value,

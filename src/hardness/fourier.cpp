@@ -43,7 +43,8 @@ Array all_subsets(Index variables, Index degree, Index count) {
   return out;
 }
 
-// Outputs of the first token for every input, (e, 2^{2d}): bit v of the place is set where variable v is -1.
+// Outputs of the first token for every input, (e, 2^{2d}). Bit v of an input's place in the row is set where
+// variable v is -1.
 std::vector<std::vector<double>> all_outputs(const AttentionLayer& layer, const Execution& execution) {
   const Index d = layer.dim(), e = layer.outputs(), total = Index{1} << (2 * d);
   std::vector<std::vector<double>> f(static_cast<std::size_t>(e),

@@ -10,10 +10,10 @@
 namespace headlens {
 namespace {
 
-constexpr Index kSubsets = 512;  // of a task
+constexpr Index kSubsets = 512;  // subsets per task
 constexpr Index kLanes = 1024;   // samples whose products stay in cache
 
-// Variables and outputs of all samples, a row each, so that products over subsets run along memory.
+// One row per variable and per output, one column per sample, so that products over subsets run along memory.
 struct Samples {
   Matrix<double> signs;    // (2d, n)
   Matrix<double> outputs;  // (e, n), of the first token
@@ -79,7 +79,7 @@ void sample_coefficients(const AttentionLayer& layer, const FourierOptions& opti
   }
   const auto n = static_cast<double>(options.samples);
   for (Index i = 0; i < fourier.values.size(); ++i) fourier.values.data<double>()[i] /= n;
-  // (F chi_S)^2 = F^2: the variance of every term is at most E F^2.
+  // The variance of F chi_S is at most E (F chi_S)^2 = E F^2, the same for every S.
   const double z = two_sided_quantile(0.05 / static_cast<double>(fourier.values.size()));
   for (Index c = 0; c < layer.outputs(); ++c) {
     double squares = 0;

@@ -27,7 +27,8 @@ std::vector<double> numbers(const NamedArrays& arrays, const std::string& key, I
   return values;
 }
 
-// A label that another layer would have is no label.
+// The label in the file must fit the layer in the file: a label of another layer would be wrong without a
+// sign of it.
 void require_theta_and_w(const NamedArrays& arrays, Index dim, const std::string& file) {
   for (const auto& [key, last] : {std::pair{"Theta", dim}, std::pair{"W", Index{1}}}) {
     const auto found = arrays.find(key);
@@ -67,8 +68,9 @@ std::optional<HiddenLabel> load_label(const std::filesystem::path& path, const E
     label.weights.push_back(u);
     reach += std::abs(u);
   }
-  require(label.weights[0] == 0 && reach >= 1, file,
-          ": hidden is expected to hold 0 for the control, which is the first, and another number");
+  require(
+      label.weights[0] == 0 && reach >= 1, file,
+      ": hidden is expected to hold 0 for the control, its first entry, and a number other than 0 elsewhere");
   label.steps = numbers(arrays, "label_steps", 2 * reach + 1, file);
   label.at_rest = numbers(arrays, "label_at_rest", 1, file)[0];
   label.tolerance = numbers(arrays, "label_tolerance", 1, file)[0];

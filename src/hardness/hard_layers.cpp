@@ -63,7 +63,8 @@ void HardOptions::validate() const {
   require(levels >= 2 && levels <= modulus, "levels: ", levels, " given, expected 2 to modulus = ", modulus);
   const std::vector<double> g = rounding_steps(size, modulus, levels);
   require(std::any_of(g.begin(), g.end(), [&](double value) { return value != g[0]; }), "weight: ", size,
-          " given, but a sum of so few never leaves the first level of modulus ", modulus);
+          " given, but a hidden sum of so few coordinates never leaves the first level of modulus ", modulus,
+          "; raise the weight");
 }
 
 HardLayer draw_hard_layer(const HardOptions& options) {
@@ -78,8 +79,10 @@ HardLayer draw_hard_layer(const HardOptions& options) {
 
 Examples draw_hard_examples(const HardLayer& hard, const ExampleOptions& options, double flips,
                             const Execution& execution) {
-  require(options.tokens == 2, "tokens: ", options.tokens, " given, but a hard layer has two");
-  require(options.inputs == Inputs::signs, "inputs: a hard layer is about signs");
+  require(options.tokens == 2, "tokens: ", options.tokens,
+          " given, but an example of a hard layer has two tokens");
+  require(options.inputs == Inputs::signs,
+          "inputs: gaussian given, but a hard layer is defined for sign tokens");
   require(flips >= 0 && flips <= 1, "flips: ", flips, " given, expected a share from 0 to 1");
   Examples examples = draw_examples(hard.layer, options, execution);
   const std::vector<Index> chosen = chosen_examples(examples.count(), flips, options.seed);

@@ -52,8 +52,8 @@ AttentionLayer build(const std::vector<std::int64_t>& weights, const std::vector
   return layer;
 }
 
-// Each sign is missed by 2 exp(-beta/2) at most. Rounding: a few units in the last place of every p_i, and of
-// the sum of J terms.
+// |tanh(beta (t - theta_i) / 2) - sign| <= 2 exp(-beta/2), because |t - theta_i| >= 1/2. Rounding adds a few
+// units in the last place of every attention p_i, and of the sum of J terms.
 double tolerance_of(const std::vector<Jump>& jumps, double sharpness) {
   double largest = 0;
   for (const Jump& jump : jumps) largest = std::max(largest, std::abs(jump.weight));
@@ -83,7 +83,7 @@ HardLayer step_layer(std::vector<std::int64_t> weights, const std::vector<double
           2 * reach + 1, ", one for every t from ", -reach, " to ", reach);
   const std::vector<Jump> jumps = jumps_of(g);
   require(!jumps.empty(), "steps: the function is constant for t from ", -reach, " to ", reach,
-          ", so there is nothing to hide");
+          ", so the layer would hide nothing");
   HardLayer hard{build(weights, jumps, sharpness), {std::move(weights), g}};
   const double middle = (g.front() + g.back()) / 2;
   for (double& value : hard.label.steps) value -= middle;

@@ -193,7 +193,7 @@ def test_same_seed_same_answer(save):
 
 def test_text(save):
     text = run("inspect --samples 100", save(**random_layer()).path).stdout
-    assert "heads 4 (4 distinct), d = 5, e = 3" in text and "closest heads" in text and "alike to 0.2" in text
+    assert "heads 4 (4 distinct), d = 5, e = 3" in text and "closest heads" in text and "up to 0.2" in text
 
 
 def test_layers_with_little_to_say(save):

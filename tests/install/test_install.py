@@ -1,9 +1,13 @@
-"""`cmake --install`, then a CMake project of its own that finds the package, and the installed program."""
+"""`cmake --install`, then the CMake project of docs/cpp.md, which finds the package, and the installed program."""
 
 import pathlib
 import subprocess
+import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs/cpp.md"
+sys.path.insert(0, str(ROOT / "tests/cli"))
+from pages import blocks, same_text, steps  # noqa: E402
 
 
 def run(*command, **options):
@@ -12,23 +16,26 @@ def run(*command, **options):
     return done.stdout
 
 
+def write_project(folder):
+    """CMakeLists.txt and main.cpp, as docs/cpp.md has them; returns what the page says the program prints."""
+    folder.mkdir()
+    found = {}
+    for language, _, lines, _ in blocks(PAGE.read_text().splitlines()):
+        found[language] = "\n".join(lines) + "\n"
+    (folder / "CMakeLists.txt").write_text(found["cmake"])
+    (folder / "main.cpp").write_text(found["cpp"])
+    return next("\n".join(step.printed) for step in steps(PAGE) if step.code == "build/program")
+
+
 def test_installed_package_and_program(tmp_path):
-    prefix = tmp_path / "prefix"
+    prefix, build = tmp_path / "prefix", tmp_path / "build"
     run("cmake", "--install", ROOT / "build", "--prefix", prefix)
-    source = ROOT / "tests/install/consumer"
-    run(
-        "cmake",
-        "-S",
-        source,
-        "-B",
-        tmp_path / "build",
-        "-G",
-        "Ninja",
-        f"-DCMAKE_PREFIX_PATH={prefix}",
-        "-DCMAKE_BUILD_TYPE=Release",
-    )
-    run("cmake", "--build", tmp_path / "build")
-    assert run(tmp_path / "build/consumer").startswith("nmse")
+    shown = write_project(tmp_path / "project")
+    options = ("-G", "Ninja", f"-DCMAKE_PREFIX_PATH={prefix}", "-DCMAKE_BUILD_TYPE=Release")
+    run("cmake", "-S", tmp_path / "project", "-B", build, *options)
+    run("cmake", "--build", build)
+    printed = run(build / "program")
+    assert same_text(shown, printed), f"{printed}\nwas printed, but docs/cpp.md shows\n{shown}"
     assert "headlens" in run(prefix / "bin/headlens", "--version")
     for file in (
         "share/man/man1/headlens.1",
