@@ -21,6 +21,7 @@ constexpr double kFaintLogits = 1e-6; // or an error of Theta that moves no logi
 constexpr double kTightEnough = 1e-9; // relative bars below this need no further digit
 constexpr double kNoNoise = 1e-6;     // relative residuals below this are hardly ever noise of the labels
 constexpr Index kSmall = 400;          // entries of Theta whose factor takes a few hundredths of a second
+constexpr Index kCheap = 200;          // entries of Theta with which a few dozen factorisations take no time
 constexpr double kSolved = 1e-12;     // training error of a problem that left nothing
 constexpr double kNudge = 1e-4, kNudgeBars = 30;
 constexpr double kReturned = 3;     // bars: as far as two ends of the same minimum may lie apart
@@ -143,7 +144,9 @@ Candidate sharpen(const Split& split, Candidate candidate, bool may_add_heads, s
   if (!at) return candidate;
   if (explained(*at) && widest(relative_bounds(*at, bound_errors(*at, plain), plain)) < kTightEnough) return candidate;
   at = polish(dense, std::move(*at), "polish", effort);
-  const bool may_be_noise = at->squares > kNoNoise * kNoNoise * squared_norm(dense.train_y);
+  // The test for noise is cheap but may miss structure; where another head costs little, that is tried instead.
+  const bool costly = (candidate.heads() + 1) * split.train_x.cols * split.train_x.cols > kCheap;
+  const bool may_be_noise = costly && at->squares > kNoNoise * kNoNoise * squared_norm(dense.train_y);
   may_add_heads = may_add_heads && !explained(*at) &&
                   !(may_be_noise && residual_whiteness(split, as_candidate(split, *at, effort.threads()), seed,
                                                        effort.threads())
