@@ -7,17 +7,19 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
-#include <filesystem>
 #include <iostream>
 
+#include "headlens/blas_core.hpp"
 #include "headlens/bytes.hpp"
 #include "headlens/error.hpp"
+#include "words.hpp"
 
 namespace headlens::app {
 namespace {
 
 volatile std::sig_atomic_t g_interrupted = 0;
 bool g_bar_shown = false;
+bool g_stdout_taken = false;
 
 void on_signal(int signal) {
   g_interrupted = 1;
@@ -34,7 +36,9 @@ bool stderr_is_terminal() {
 void install_interrupt_handlers() {
   std::signal(SIGINT, on_signal);
   std::signal(SIGTERM, on_signal);
-  std::signal(SIGPIPE, SIG_IGN);  // a closed pipe is an error of the write, not the end of the process
+  // A closed pipe and a file at its limit (ulimit -f) are errors of the write, not the end of the process.
+  std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);
 }
 
 bool interrupted() { return g_interrupted != 0; }
@@ -49,27 +53,18 @@ Execution CommonOptions::execution() const {
     fmt::print(stderr, "headlens: note: {}\n", text);
   };
   if (stderr_is_terminal()) execution.progress = progress_bar;
-  return execution;
-}
-
-CLI::Validator seed_check() {
-  // Parsing alone would turn -1 into 2^64 - 1.
-  return {[](const std::string& text) {
-            return text.starts_with('-') ? join("'", text, "' given, expected a whole number, 0 or more")
-                                         : std::string();
-          },
-          ""};
+  return within_address_space(execution);
 }
 
 void add_seed(CLI::App& command, CommonOptions& common, const std::string& what) {
-  command.add_option("--seed", common.seed, what)->type_name("S")->capture_default_str()->check(seed_check());
+  add_whole(command, "--seed", common.seed, what, "S")->capture_default_str();
 }
 
 void add_common_options(CLI::App& command, CommonOptions& common) {
   command
       .add_option("--threads", common.threads, "threads to use (default: all cores); never changes a result")
       ->type_name("T")
-      ->check(CLI::Range(1, 4096));
+      ->transform(whole_number(1, 4096));
   command
       .add_option("--max-memory", common.max_memory,
                   "memory to stay within, as 800M or 8G (default: 80% of what is free)")
@@ -77,14 +72,7 @@ void add_common_options(CLI::App& command, CommonOptions& common) {
   command.add_flag("--json", common.json, "one JSON object on standard output");
 }
 
-std::filesystem::path npy_path(const std::string& output) {
-  std::filesystem::path path(output);
-  const auto type = std::filesystem::status(path).type();
-  const bool special =
-      type != std::filesystem::file_type::not_found && type != std::filesystem::file_type::regular;
-  if (!special && path.extension() != ".npy") path += ".npy";
-  return path;
-}
+void report_to_standard_error() { g_stdout_taken = true; }
 
 void flush_output() {
   std::cout.flush();
@@ -95,7 +83,7 @@ void flush_output() {
 void print(const CommonOptions& common, const Json& json, const std::string& text) {
   clear_progress();
   const std::string out = common.json ? json.dump(2) : text;
-  fmt::print("{}\n", out);
+  fmt::print(g_stdout_taken ? stderr : stdout, "{}\n", out);
   flush_output();
 }
 
