@@ -12,6 +12,7 @@
 #include "headlens/blas_core.hpp"
 #include "headlens/bytes.hpp"
 #include "headlens/error.hpp"
+#include "headlens/progress.hpp"
 #include "words.hpp"
 
 namespace headlens::app {
@@ -52,7 +53,7 @@ Execution CommonOptions::execution() const {
     clear_progress();
     fmt::print(stderr, "headlens: note: {}\n", text);
   };
-  if (stderr_is_terminal()) execution.progress = progress_bar;
+  execution.progress = show_progress;
   return within_address_space(execution);
 }
 
@@ -87,21 +88,18 @@ void print(const CommonOptions& common, const Json& json, const std::string& tex
   flush_output();
 }
 
-void progress_bar(const Progress& progress) {
-  using Clock = std::chrono::steady_clock;
-  static Clock::time_point last{};
-  const auto now = Clock::now();
-  if (now - last < std::chrono::milliseconds(100))
-    return;  // the display only; nothing computed depends on it
-  last = now;
-  constexpr int kWidth = 30;
-  const double share = progress.total > 0 ? std::min(1.0, progress.done / progress.total) : 0.0;
-  const int filled = static_cast<int>(share * kWidth);
-  fmt::print(stderr, "\r\033[K{:<14} [{}{}] {:3.0f}%", progress.phase,
-             std::string(static_cast<std::size_t>(filled), '#'),
-             std::string(static_cast<std::size_t>(kWidth - filled), '.'), 100 * share);
+void show_progress(const Progress& progress) {
+  using Clock = std::chrono::steady_clock;  // for the display only; nothing computed depends on it
+  static const Clock::time_point start = Clock::now();
+  static ProgressLines lines(stderr_is_terminal() ? 0.1 : 60);
+  const auto line = lines.report(progress, std::chrono::duration<double>(Clock::now() - start).count());
+  if (!line) return;
+  if (stderr_is_terminal())
+    fmt::print(stderr, "\r\033[K{}", *line);
+  else
+    fmt::print(stderr, "headlens: {}\n", *line);
   std::fflush(stderr);
-  g_bar_shown = true;
+  g_bar_shown = stderr_is_terminal();
 }
 
 void clear_progress() {

@@ -46,7 +46,8 @@ void print(const CommonOptions& common, const Json& json, const std::string& tex
 void install_interrupt_handlers();
 bool interrupted();
 
-void progress_bar(const Progress& progress);  // on stderr, when that is a terminal
+// On stderr: a line that is rewritten if that is a terminal, else a line a minute.
+void show_progress(const Progress& progress);
 void clear_progress();
 
 // "'fitt' is not a command of headlens; did you mean 'fit'?"

@@ -87,6 +87,7 @@ Json report_json(const Arguments& a, const Fit& fit, Index count) {
           {"ridge_rule", r.ridge_rule},
           {"train_loss", solved ? Json(r.train_loss) : Json(nullptr)},
           {"residual", solved ? Json(r.residual) : Json(nullptr)},
+          {"score_digits", r.score_digits},
           {"iterations", r.iterations},
           {"trials", trials},
           {"predicted_peak_bytes", r.predicted_peak_bytes},

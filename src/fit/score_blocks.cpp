@@ -52,19 +52,15 @@ Team make_team(const Model& model, const Scorer& scorer, Index block_sets, Index
 void for_blocks(const Team& team, Index blocks, const Execution& execution,
                 const std::function<void(Index block, const Execution& inner)>& body) {
   parallel_for(team.blocks, blocks, [&](Index block, int worker) {
-    Execution inner{.threads = team.threads_each};
-    if (worker == 0) {
-      execution.check_cancelled();
-      execution.report("predict", static_cast<double>(block), static_cast<double>(blocks));
-      inner.cancelled = execution.cancelled;
-    }
-    body(block, inner);
+    if (worker == 0) execution.report("predict", static_cast<double>(block), static_cast<double>(blocks));
+    body(block, {.threads = team.threads_each});
   });
 }
 
 }  // namespace
 
 void score_blocks(const Model& model, const Sets& sets, const Execution& execution, ScoreSink& sink) {
+  const Heed heeding(execution);
   check_fits(model, sets);
   const auto scorer = Scorer::make(model, sets.max_keys());
   const Index n = sets.count();
@@ -81,6 +77,7 @@ void score_blocks(const Model& model, const Sets& sets, const Execution& executi
 }
 
 void score_blocks(const Model& model, SetReader& reader, const Execution& execution, ScoreSink& sink) {
+  const Heed heeding(execution);
   check_fits(model, reader);
   const auto scorer = Scorer::make(model, reader.max_keys());
   const Index sets_in_row = reader.count() / reader.rows();

@@ -116,8 +116,8 @@ def test_limit_on_the_address_space(tmp_path, kib):
     def limit():
         resource.setrlimit(resource.RLIMIT_AS, (kib * 1024, kib * 1024))
 
-    words = command("generate power-mean --count 500 -o", tmp_path / "a.npz")
-    for words in (words, command("fit", tmp_path / "a.npz", "--heads 100 -o", tmp_path / "m")):
+    first = command("generate power-mean --count 500 -o", tmp_path / "a.npz")
+    for words in (first, command("fit", tmp_path / "a.npz", "--heads 100 -o", tmp_path / "m")):
         done = subprocess.run(
             words, preexec_fn=limit, capture_output=True, text=True, timeout=20, check=False
         )

@@ -45,7 +45,9 @@ def test_numbers_of_studies(tmp_path):
     study = tmp_path / "s.toml"
     study.write_text('name = "s"\ncommand = "fit"\nseeds = [1]\n[grid]\nsamples = [20, 30]\n')
     for value in ("010", "18446744073709551616", "0x", "1.5"):
-        said = refuse("study run", study, f"--set grid.samples=[{value},30] -o", tmp_path / "r.db", folder=tmp_path)
+        said = refuse(
+            "study run", study, f"--set grid.samples=[{value},30] -o", tmp_path / "r.db", folder=tmp_path
+        )
         assert "samples" in said, said
 
 
@@ -91,6 +93,9 @@ def test_help_command(line):
 def test_model_and_data_the_wrong_way_round(make_sets, tmp_path):
     data = make_sets().path
     run("fit", data, "--heads 4 -o", tmp_path / "m")
-    for words in (("predict", data, tmp_path / "m", "-o", tmp_path / "p"), ("evaluate", data, tmp_path / "m")):
+    for words in (
+        ("predict", data, tmp_path / "m", "-o", tmp_path / "p"),
+        ("evaluate", data, tmp_path / "m"),
+    ):
         said = refuse(*words, folder=tmp_path)
         assert f"headlens {words[0]} MODEL DATA" in said and "holds sets" in said
