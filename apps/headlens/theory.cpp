@@ -97,7 +97,16 @@ CLI::App& add_task(CLI::App& parent, Task task, const std::string& what) {
   command.add_option("--noise", a->theory.task.noise, "standard deviation of Gaussian noise on y")
       ->type_name("SIGMA")
       ->capture_default_str();
-  add_choice(command, "--model", a->model, "rfa, or mlp (no attention)", "rfa|mlp");
+  // brfa is refused by the library, with the reason.
+  const CLI::Validator known(
+      [](std::string& text) {
+        return text == "brfa" ? "" : unknown_choice(text, {"rfa", "mlp"});
+      },
+      "");
+  command.add_option("--model", a->model, "rfa, or mlp (no attention)")
+      ->check(known)
+      ->type_name("rfa|mlp")
+      ->capture_default_str();
   command
       .add_option("--samples", a->samples,
                   "numbers of training sets: A:B doubles from A to B; or a list A,B,C")
