@@ -1,6 +1,7 @@
 #include "fit/score_blocks.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <functional>
 #include <mutex>
 
@@ -86,11 +87,12 @@ void score_blocks(const Model& model, SetReader& reader, const Execution& execut
   const Team team = make_team(model, *scorer, step * sets_in_row, reader.count(), sink.bytes() + offsets,
                               reader.largest_block_bytes(step), execution);
   sink.start(tile_count(reader.rows(), step));
-  std::mutex mutex;  // one thread reads while the others compute
+  std::timed_mutex mutex;  // one thread reads while the others compute
   bool readable = true;
   for_blocks(team, tile_count(reader.rows(), step), execution, [&](Index, const Execution& inner) {
-    std::unique_lock lock(mutex);
-    if (!readable) return;  // its error is on the way
+    std::unique_lock lock(mutex, std::defer_lock);
+    while (!lock.try_lock_for(std::chrono::milliseconds(50))) heed();  // it is not served in order
+    if (!readable) return;                                             // its error is on the way
     readable = false;
     const SetBlock block = reader.next(step);
     readable = true;

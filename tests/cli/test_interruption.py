@@ -65,6 +65,7 @@ COMMANDS = {
     "generate long sets": "generate native --count 40 --keys 2000000 --max-memory 60G -o g",
     "inspect": "inspect layer.npz --samples 300000000",
     "fourier": "inspect layer.npz --fourier 5 --samples 3000",
+    "theory": "theory native --model mlp --dim 1000000",
     "study": "study run study.toml -o r.db",
 }
 
