@@ -104,7 +104,9 @@ class _Bar:
                 return
             self._bar = self._tqdm(total=100, desc=phase, leave=False)
         # Nobody knows how long a search or an iteration takes: no share of it is shown.
-        self._bar.bar_format = "{desc} {percentage:3.0f}%|{bar}| {elapsed}" if total > 0 else "{desc} {elapsed}"
+        self._bar.bar_format = (
+            "{desc} {percentage:3.0f}%|{bar}| {elapsed}" if total > 0 else "{desc} {elapsed}"
+        )
         self._bar.n = 100 * min(1.0, done / total) if total > 0 else 0
         self._bar.set_description_str(phase, refresh=False)
         self._bar.refresh()
