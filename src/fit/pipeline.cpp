@@ -41,13 +41,11 @@ Fit fit(const LabelledSets& data, const FitOptions& options, const Execution& ex
                                                               : run<double>(problem, plan, execution);
   FitReport& report = result.report;
   report.score_digits = score_digits(problem);
-  const bool few = report.score_digits < kFewDigits;
-  if (few && report.status == FitStatus::solved) report.status = FitStatus::digits_lost;
-  result.model.report["status"] = name(report.status);
-  // Where a solver stalls and half of the digits are gone, that is the likely reason, and the same helps.
-  const double half = options.features.precision == Precision::f32 ? 3.6 : 8;
-  if (few || (report.status == FitStatus::stalled && report.score_digits < half))
+  if (report.score_digits < enough_digits(problem)) {
     execution.note(lost_digits_note(problem, report.score_digits));
+    if (report.status == FitStatus::solved) report.status = FitStatus::digits_lost;
+    result.model.report["status"] = name(report.status);
+  }
   result.report.predicted_peak_bytes = static_cast<std::uint64_t>(plan.peak_bytes);
   result.report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return result;

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <limits>
 
+#include "fit/ridge_path.hpp"
+
 namespace headlens {
 namespace {
 
@@ -62,20 +64,29 @@ Factors factors_of(const Sets& sets) {
   return {queries.factor(), keys.factor()};
 }
 
+constexpr double kDouble = std::numeric_limits<double>::epsilon() / 2;
+constexpr double kFloat = std::numeric_limits<float>::epsilon() / 2;
+
+double rounding_unit(Precision precision) { return precision == Precision::f32 ? kFloat : kDouble; }
+
 }  // namespace
 
 double score_digits(const Problem& problem) {
   const FeatureOptions& features = problem.options.features;
   const Factors rho = factors_of(problem.sets);
   const double product = features.kind == ModelKind::mlp ? std::max(rho.query, rho.key) : rho.query * rho.key;
-  constexpr double kDouble = std::numeric_limits<double>::epsilon() / 2;
-  constexpr double kFloat = std::numeric_limits<float>::epsilon() / 2;
   const bool single = features.precision == Precision::f32;
-  double rounding = (single ? kFloat : kDouble) * product;
+  double rounding = rounding_unit(features.precision) * product;
   // Kernels are computed in double, from tokens of either precision.
   if (features.infinite())
     rounding = std::max(kDouble * product * product, single ? kFloat * std::max(rho.query, rho.key) : 0.0);
   return std::max(0.0, -std::log10(rounding));
+}
+
+double enough_digits(const Problem& problem) {
+  const FeatureOptions& features = problem.options.features;
+  if (features.infinite() || features.kind == ModelKind::mlp) return 2;
+  return std::log10(smallest_share(features.precision) / rounding_unit(features.precision));
 }
 
 std::string lost_digits_note(const Problem& problem, double digits) {

@@ -16,8 +16,10 @@ namespace headlens {
 
 double score_digits(const Problem& problem);
 
-// Fewer, and rounding shows in the error of the fit (docs/fitting.md).
-inline constexpr double kFewDigits = 2;
+// With fewer, rounding shows in the error of the fit. Two; but what differs between tokens of attention makes
+// up 1 / (rho_0 rho) of the squares of centred features, and the grid of penalties ends at a share of 1e-9
+// (f32: 1e-5), which must not be more: that takes 7 digits (f32: 2.2).
+double enough_digits(const Problem& problem);
 
 // What to do about it.
 std::string lost_digits_note(const Problem& problem, double digits);
