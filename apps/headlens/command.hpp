@@ -5,7 +5,6 @@
 #include <nlohmann/json.hpp>
 
 #include <cstdint>
-#include <filesystem>
 #include <functional>
 #include <string>
 
@@ -31,7 +30,6 @@ struct CommonOptions {
 // Adds --threads, --max-memory and --json (and --seed), and makes `run` the action of the command.
 void add_common_options(CLI::App& command, CommonOptions& common);
 void add_seed(CLI::App& command, CommonOptions& common, const std::string& what);
-CLI::Validator seed_check();  // for other seeds: no negative numbers
 void set_action(CLI::App& command, std::function<int()> run);
 
 // --degree, --pure, --matrix and --weight, as far as the task takes them.
@@ -39,19 +37,21 @@ void add_target_options(CLI::App& command, TaskOptions& options);
 
 // Error if standard output cannot be written; a reader who has seen enough (`| head`) is no error.
 void flush_output();
+void report_to_standard_error();  // standard output carries a file: print() goes to standard error
 
-// One JSON object on stdout with --json, the text otherwise.
+// One JSON object with --json, the text otherwise; on stdout, unless that carries a file (-o -).
 void print(const CommonOptions& common, const Json& json, const std::string& text);
-
-// As np.save does: x becomes x.npy. Devices and pipes keep their names.
-std::filesystem::path npy_path(const std::string& output);
 
 // Ctrl-C and SIGTERM end the running call at its next block; a second one ends the process at once.
 void install_interrupt_handlers();
 bool interrupted();
 
-void progress_bar(const Progress& progress);  // on stderr, when that is a terminal
+// On stderr: a line that is rewritten if that is a terminal, else a line a minute.
+void show_progress(const Progress& progress);
 void clear_progress();
+
+// "'fitt' is not a command of headlens; did you mean 'fit'?"
+std::string unknown_command(CLI::App& app, const std::string& path, const std::string& word);
 
 // One function a subcommand, each in the file of its name.
 void add_generate(CLI::App& app);
@@ -69,6 +69,7 @@ void add_inspect(CLI::App& app);
 void add_study(CLI::App& app);
 void add_report(CLI::App& app);
 void add_info(CLI::App& app);
+void add_help(CLI::App& app);
 void add_completion(CLI::App& app);
 void add_man(CLI::App& app);
 

@@ -5,6 +5,7 @@
 
 #include "command.hpp"
 #include "option_list.hpp"
+#include "words.hpp"
 
 namespace headlens::app {
 namespace {
@@ -105,7 +106,11 @@ void add_completion(CLI::App& app) {
   CLI::App& command = *app.add_subcommand("completion", "Print a completion script for bash or zsh");
   command.add_option("SHELL", *shell, "bash or zsh")
       ->required()
-      ->check(CLI::IsMember({"bash", "zsh"}).description(""));
+      ->check(CLI::Validator(
+          [](std::string& text) {
+            return unknown_choice(text, {"bash", "zsh"});
+          },
+          ""));
   command.footer(
       "Examples:\n"
       "  source <(headlens completion bash)\n"

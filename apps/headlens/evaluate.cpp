@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "command.hpp"
+#include "files.hpp"
 #include "headlens/fit.hpp"
 
 namespace headlens::app {
@@ -15,6 +16,7 @@ struct Arguments {
 };
 
 int run(const Arguments& a) {
+  check_model_and_data("evaluate", a.model, a.data);
   const Execution execution = a.common.execution();
   const Model model = load_model(a.model, execution);
   SetReader data(a.data, model.sequence ? DataLayout::sequence : DataLayout::sets, Labels::needed, execution);

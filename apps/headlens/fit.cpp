@@ -1,14 +1,15 @@
 // headlens fit DATA: trains a model and writes it.
 #include <fmt/format.h>
 
-#include <charconv>
 #include <cmath>
 #include <cstdlib>
 #include <memory>
 
 #include "command.hpp"
+#include "files.hpp"
 #include "headlens/error.hpp"
 #include "headlens/fit.hpp"
+#include "words.hpp"
 
 namespace headlens::app {
 namespace {
@@ -38,11 +39,10 @@ std::optional<double> parse_ridge(const std::string& text) {
 
 Index parse_heads(const std::string& text) {
   if (text == "inf") return kInfiniteHeads;
-  Index value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  require(error == std::errc() && end == text.data() + text.size() && value < kInfiniteHeads, "heads: '",
-          text, "' given, expected a whole number, 1 or more, or inf");
-  return value;
+  const auto value = parse_whole<Index>(text);
+  require(value && *value >= 1 && *value < kInfiniteHeads, "heads: '", text,
+          "' given, expected a whole number, 1 or more, or inf");
+  return *value;
 }
 
 Solver parse_solver(const std::string& text) {
@@ -87,6 +87,7 @@ Json report_json(const Arguments& a, const Fit& fit, Index count) {
           {"ridge_rule", r.ridge_rule},
           {"train_loss", solved ? Json(r.train_loss) : Json(nullptr)},
           {"residual", solved ? Json(r.residual) : Json(nullptr)},
+          {"score_digits", r.score_digits},
           {"iterations", r.iterations},
           {"trials", trials},
           {"predicted_peak_bytes", r.predicted_peak_bytes},
@@ -111,32 +112,29 @@ std::string report_text(const Arguments& a, const Fit& fit, Index count) {
 }
 
 int run(const Arguments& a) {
-  const Execution execution = a.common.execution();
   const FitOptions options = options_from(a);
   options.validate();
+  const auto file = Files({a.data}).output("-o", a.output, Stream::binary);
+  const Execution execution = a.common.execution();
   const LabelledSets data =
       load_labelled_sets(a.data, a.sequence ? DataLayout::sequence : DataLayout::sets, execution);
   const Fit result = fit(data, options, execution);
-  if (is_usable(result)) save_model(a.output, result.model);
+  if (is_usable(result)) save_model(file, result.model);
   print(a.common, report_json(a, result, data.sets.count()), report_text(a, result, data.sets.count()));
   return result.report.status == FitStatus::solved ? kOk : kOutcome;
 }
 
 void add_model_options(CLI::App& command, Arguments& a) {
   FeatureOptions& f = a.fit.features;
-  command.add_option("--model", a.model, "rfa, brfa (identity mean) or mlp (no attention, equal set sizes)")
-      ->type_name("rfa|brfa|mlp")
-      ->capture_default_str();
+  add_choice(command, "--model", a.model, "rfa, brfa (identity mean) or mlp (no attention, equal set sizes)",
+             "rfa|brfa|mlp");
   command
       .add_option("--heads", a.heads, "number of random heads (neurons, for mlp), or inf: kernel regression")
       ->type_name("M")
       ->capture_default_str();
-  command.add_option("--score", a.score, "relu, softmax, exp or step (1 above 0)")
-      ->type_name("relu|softmax|exp|step")
-      ->capture_default_str();
-  command.add_option("--positions", a.positions, "none, or sinusoidal encodings added to the keys")
-      ->type_name("none|sinusoidal")
-      ->capture_default_str();
+  add_choice(command, "--score", a.score, "relu, softmax, exp or step (1 above 0)", "relu|softmax|exp|step");
+  add_choice(command, "--positions", a.positions, "none, or sinusoidal encodings added to the keys",
+             "none|sinusoidal");
   command
       .add_option("--bias-scale", f.bias_scale,
                   "scale b of the mean b * diag(1, .., 1, 0) of the heads (rfa: 0, brfa: 1)")
@@ -145,18 +143,14 @@ void add_model_options(CLI::App& command, Arguments& a) {
       .add_option("--weight-scale", f.weight_scale,
                   "standard deviation of the random entries (default 0.5; mlp: 1/sqrt(2(N+1)))")
       ->type_name("w");
-  command.add_option("--precision", a.precision, "f32 or f64, of features and values")
-      ->type_name("f32|f64")
-      ->capture_default_str();
+  add_choice(command, "--precision", a.precision, "f32 or f64, of features and values", "f32|f64");
   add_seed(command, a.common, "seed of the heads");
 }
 
 void add_training_options(CLI::App& command, Arguments& a) {
-  command
-      .add_option("--loss", a.loss,
-                  "squared, huber, logistic or hinge (the last two: integer y, a classifier)")
-      ->type_name("squared|huber|logistic|hinge")
-      ->capture_default_str();
+  add_choice(command, "--loss", a.loss,
+             "squared, huber, logistic or hinge (the last two: integer y, a classifier)",
+             "squared|huber|logistic|hinge");
   command
       .add_option("--ridge", a.ridge,
                   "penalty: a number, 0 (minimum norm), or auto (leave-one-out; 5 folds if not squared)")
@@ -172,17 +166,12 @@ void add_training_options(CLI::App& command, Arguments& a) {
       ->type_name("D")
       ->capture_default_str();
   command.add_flag("--no-intercept", a.no_intercept, "no constant term");
-  command.add_option("--solver", a.solver, "auto, primal, dual or iterative (squared loss)")
-      ->type_name("auto|primal|dual|iterative")
-      ->capture_default_str();
-  command
-      .add_option("--centres", a.fit.centres,
-                  "with --heads inf: fit on m random sets (Nystrom; default: all, if the kernel matrix fits)")
-      ->type_name("m");
-  command
-      .add_option("--block-sets", a.fit.block_sets,
-                  "sets whose features are held at once; never changes the model")
-      ->type_name("B");
+  add_choice(command, "--solver", a.solver, "auto, primal, dual or iterative (squared loss)",
+             "auto|primal|dual|iterative");
+  add_whole(command, "--centres", a.fit.centres,
+            "with --heads inf: fit on m random sets (Nystrom; default: all, if the kernel matrix fits)", "m");
+  add_whole(command, "--block-sets", a.fit.block_sets,
+            "sets whose features are held at once; never changes the model", "B");
   command.add_flag("--sequence", a.sequence,
                    "DATA holds tokens (n,L,d): every token is a query, the others its keys");
 }
@@ -193,7 +182,9 @@ void add_fit(CLI::App& app) {
   auto a = std::make_shared<Arguments>();
   CLI::App& command = *app.add_subcommand("fit", "Train a random-feature attention model");
   command.add_option("DATA", a->data, "sets (.npz: query, keys, y; ragged with offsets)")->required();
-  command.add_option("-o,--output", a->output, "model file to write")->type_name("MODEL")->required();
+  command.add_option("-o,--output", a->output, "model file to write, or - for standard output")
+      ->type_name("MODEL")
+      ->required();
   add_model_options(command, *a);
   add_training_options(command, *a);
   add_common_options(command, a->common);

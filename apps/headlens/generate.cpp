@@ -1,12 +1,13 @@
 // headlens generate TASK: synthetic sets with a known target.
 #include <fmt/format.h>
 
-#include <charconv>
 #include <memory>
 
 #include "command.hpp"
+#include "files.hpp"
 #include "headlens/error.hpp"
 #include "headlens/tasks.hpp"
+#include "words.hpp"
 
 namespace headlens::app {
 namespace {
@@ -20,11 +21,9 @@ struct Arguments {
 };
 
 Index parse_count(const std::string& whole, std::string_view text) {
-  Index value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  require(error == std::errc() && end == text.data() + text.size(), "keys: '", whole,
-          "' given, expected N or A:B");
-  return value;
+  const auto value = parse_whole<Index>(text);
+  require(value.has_value(), "keys: '", whole, "' given, expected N or A:B, in whole numbers");
+  return *value;
 }
 
 // "16" or "4:32".
@@ -40,8 +39,9 @@ int run(Arguments& arguments) {
   task.seed = arguments.common.seed;
   task.precision = parse<Precision>(arguments.precision);
   parse_keys(arguments.keys, task);
+  const auto file = Files({}).output("-o", arguments.output, Stream::binary);
   const LabelledSets data = generate(task, arguments.common.execution());
-  save_sets(arguments.output, data);
+  save_sets(file, data);
   double mean = 0, square = 0;
   for (const double y : data.targets.values) mean += y / static_cast<double>(task.count);
   for (const double y : data.targets.values)
@@ -57,23 +57,22 @@ int run(Arguments& arguments) {
 }
 
 void add_shape_options(CLI::App& command, Arguments& a) {
-  command.add_option("--dim", a.task.dim, "coordinates of a token")->type_name("d")->capture_default_str();
+  add_whole(command, "--dim", a.task.dim, "coordinates of a token", "d")->capture_default_str();
   command.add_option("--keys", a.keys, "keys of a set: N, or A:B for ragged sets")
       ->type_name("N")
       ->capture_default_str();
-  command.add_option("--count", a.task.count, "number of sets")->type_name("n")->capture_default_str();
+  add_whole(command, "--count", a.task.count, "number of sets", "n")->capture_default_str();
   add_seed(command, a.common, "seed of the tokens, set sizes and noise");
-  command
-      .add_option("--target-seed", a.task.target_seed,
-                  "seed of the target (beta, S): equal in train and test files")
-      ->type_name("T")
-      ->capture_default_str()
-      ->check(seed_check());
+  add_whole(command, "--target-seed", a.task.target_seed,
+            "seed of the target (beta, S): equal in train and test files", "T")
+      ->capture_default_str();
   command.add_option("--noise", a.task.noise, "standard deviation of Gaussian noise on y")
       ->type_name("SIGMA")
       ->capture_default_str();
-  command.add_option("--precision", a.precision, "f32 or f64")->type_name("f32|f64")->capture_default_str();
-  command.add_option("-o,--output", a.output, "file to write (.npz)")->type_name("FILE")->required();
+  add_choice(command, "--precision", a.precision, "f32 or f64", "f32|f64");
+  command.add_option("-o,--output", a.output, "file to write (.npz), or - for standard output")
+      ->type_name("FILE")
+      ->required();
   add_common_options(command, a.common);
 }
 

@@ -5,7 +5,10 @@
 #include <memory>
 
 #include "command.hpp"
+#include "files.hpp"
+#include "headlens/files.hpp"
 #include "headlens/hardness.hpp"
+#include "words.hpp"
 
 namespace headlens::app {
 namespace {
@@ -24,10 +27,15 @@ int run(Arguments& a) {
   a.hard.seed = a.examples.seed = a.common.seed;
   a.hard.validate();
   a.examples.validate();
+  Files files({});
+  const auto file = files.output("-o", a.output, Stream::binary);
+  const auto layer_file = files.output("--layer-out", a.layer, Stream::refused);
   const HardLayer hard = draw_hard_layer(a.hard);
   const Examples examples = draw_hard_examples(hard, a.examples, a.flips, a.common.execution());
-  if (!a.layer.empty()) save_hard_layer(a.layer, hard);
-  save_examples(a.output, examples);
+  FileGroup together;
+  if (!a.layer.empty()) save_hard_layer(layer_file, hard);
+  save_examples(file, examples);
+  together.commit();
   const auto rivals = sq_dimension(hard.label);
   print(a.common,
         {{"file", a.output},
@@ -53,9 +61,7 @@ void add_shared_options(CLI::App& command, const std::shared_ptr<Arguments>& a) 
   command.add_option("--sharpness", a->hard.sharpness, "beta: a step is off by 2 exp(-beta/2) at most")
       ->type_name("beta")
       ->capture_default_str();
-  command.add_option("--count", a->examples.count, "number of examples")
-      ->type_name("n")
-      ->capture_default_str();
+  add_whole(command, "--count", a->examples.count, "number of examples", "n")->capture_default_str();
   command.add_option("--noise", a->examples.noise, "standard deviation of Gaussian noise on Y")
       ->type_name("SIGMA")
       ->capture_default_str();
@@ -80,11 +86,8 @@ void add_generate_hard(CLI::App& generate) {
   auto parity = std::make_shared<Arguments>();
   CLI::App& first = *generate.add_subcommand(
       "hard-parity", "A layer of 2 s heads that computes a parity of 2 s hidden bits, and examples of it");
-  first.add_option("--dim", parity->hard.dim, "coordinates of a token")
-      ->type_name("d")
-      ->capture_default_str();
-  first.add_option("--size", parity->hard.size, "size of the hidden set; twice as many heads")
-      ->type_name("s")
+  add_whole(first, "--dim", parity->hard.dim, "coordinates of a token", "d")->capture_default_str();
+  add_whole(first, "--size", parity->hard.size, "size of the hidden set; twice as many heads", "s")
       ->capture_default_str();
   add_shared_options(first, parity);
   first.footer(
@@ -95,17 +98,11 @@ void add_generate_hard(CLI::App& generate) {
   rounding->hard.kind = HardKind::rounding;
   CLI::App& second = *generate.add_subcommand(
       "hard-rounding", "A layer that rounds a hidden sum modulo q to r levels, and examples of it");
-  second.add_option("--dim", rounding->hard.dim, "coordinates of a token")
-      ->type_name("d")
+  add_whole(second, "--dim", rounding->hard.dim, "coordinates of a token", "d")->capture_default_str();
+  add_whole(second, "--modulus", rounding->hard.modulus, "of the hidden sum", "q")->capture_default_str();
+  add_whole(second, "--levels", rounding->hard.levels, "values of the label, 2 to q", "r")
       ->capture_default_str();
-  second.add_option("--modulus", rounding->hard.modulus, "of the hidden sum")
-      ->type_name("q")
-      ->capture_default_str();
-  second.add_option("--levels", rounding->hard.levels, "values of the label, 2 to q")
-      ->type_name("r")
-      ->capture_default_str();
-  second.add_option("--weight", rounding->hard.size, "coordinates in the hidden sum")
-      ->type_name("w")
+  add_whole(second, "--weight", rounding->hard.size, "coordinates in the hidden sum", "w")
       ->capture_default_str();
   add_shared_options(second, rounding);
   second.footer(

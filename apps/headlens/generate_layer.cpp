@@ -4,7 +4,10 @@
 #include <memory>
 
 #include "command.hpp"
+#include "files.hpp"
+#include "headlens/files.hpp"
 #include "headlens/layer.hpp"
+#include "words.hpp"
 
 namespace headlens::app {
 namespace {
@@ -16,9 +19,7 @@ struct Arguments {
   std::string layer, output;
 };
 
-void write_examples(const Arguments& a, const AttentionLayer& layer) {
-  const Examples examples = draw_examples(layer, a.examples, a.common.execution());
-  save_examples(a.output, examples);
+void report(const Arguments& a, const Examples& examples, const AttentionLayer& layer) {
   print(a.common,
         {{"file", a.output},
          {"n", examples.count()},
@@ -35,16 +36,10 @@ void write_examples(const Arguments& a, const AttentionLayer& layer) {
 
 void add_example_options(CLI::App& command, Arguments& a) {
   const std::map<std::string, Inputs> inputs{{"signs", Inputs::signs}, {"gaussian", Inputs::gaussian}};
-  command.add_option("--tokens", a.examples.tokens, "tokens of an example")
-      ->type_name("k")
-      ->capture_default_str();
-  command.add_option("--count", a.examples.count, "number of examples")
-      ->type_name("n")
-      ->capture_default_str();
-  command.add_option("--inputs", a.examples.inputs, "random signs or standard normal numbers")
-      ->transform(CLI::CheckedTransformer(inputs, CLI::ignore_case).description(""))
-      ->type_name("signs|gaussian")
-      ->default_str("signs");
+  add_whole(command, "--tokens", a.examples.tokens, "tokens of an example", "k")->capture_default_str();
+  add_whole(command, "--count", a.examples.count, "number of examples", "n")->capture_default_str();
+  add_choice(command, "--inputs", a.examples.inputs, "random signs or standard normal numbers",
+             "signs|gaussian", inputs);
   command.add_option("--noise", a.examples.noise, "standard deviation of Gaussian noise on Y")
       ->type_name("SIGMA")
       ->capture_default_str();
@@ -60,16 +55,13 @@ void add_generate_layer(CLI::App& generate) {
   auto a = std::make_shared<Arguments>();
   CLI::App& command =
       *generate.add_subcommand("attention-layer", "A random attention layer and examples of it");
-  command.add_option("--heads", a->teacher.heads, "heads")->type_name("m")->capture_default_str();
-  command.add_option("--dim", a->teacher.dim, "coordinates of a token")
-      ->type_name("d")
-      ->capture_default_str();
-  command.add_option("--outputs", a->teacher.outputs, "coordinates of an output (default: d)")
-      ->type_name("e");
+  add_whole(command, "--heads", a->teacher.heads, "heads", "m")->capture_default_str();
+  add_whole(command, "--dim", a->teacher.dim, "coordinates of a token", "d")->capture_default_str();
+  add_whole(command, "--outputs", a->teacher.outputs, "coordinates of an output (default: d)", "e");
   command.add_option("--scale", a->teacher.scale, "standard deviation of the logits on random signs")
       ->type_name("s")
       ->capture_default_str();
-  command.add_option("--rank", a->teacher.rank, "rank of Theta and W (default: full)")->type_name("r");
+  add_whole(command, "--rank", a->teacher.rank, "rank of Theta and W (default: full)", "r");
   add_seed(command, a->common, "seed of the layer, the inputs and the noise");
   command.add_option("--layer-out", a->layer, "layer to write (.npz: Theta, W)")->type_name("FILE");
   add_example_options(command, *a);
@@ -79,9 +71,16 @@ void add_generate_layer(CLI::App& generate) {
   set_action(command, [a] {
     a->teacher.seed = a->examples.seed = a->common.seed;
     a->examples.validate();
+    Files files({});
+    const auto file = files.output("-o", a->output, Stream::binary);
+    const auto layer_file = files.output("--layer-out", a->layer, Stream::refused);
     const AttentionLayer layer = draw_teacher(a->teacher);
-    if (!a->layer.empty()) save_layer(a->layer, layer);
-    write_examples(*a, layer);
+    const Examples examples = draw_examples(layer, a->examples, a->common.execution());
+    FileGroup together;
+    if (!a->layer.empty()) save_layer(layer_file, layer);
+    save_examples(file, examples);
+    together.commit();
+    report(*a, examples, layer);
     return static_cast<int>(kOk);
   });
 }
@@ -95,7 +94,12 @@ void add_generate_examples(CLI::App& generate) {
   command.footer("Example:\n  headlens generate examples --layer layer.npz --tokens 8 --count 500 -o ex.npz");
   set_action(command, [a] {
     a->examples.seed = a->common.seed;
-    write_examples(*a, load_layer(a->layer, a->common.execution()));
+    const auto file = Files({a->layer}).output("-o", a->output, Stream::binary);
+    const Execution execution = a->common.execution();
+    const AttentionLayer layer = load_layer(a->layer, execution);
+    const Examples examples = draw_examples(layer, a->examples, execution);
+    save_examples(file, examples);
+    report(*a, examples, layer);
     return static_cast<int>(kOk);
   });
 }

@@ -7,9 +7,12 @@
 #include <memory>
 
 #include "command.hpp"
+#include "files.hpp"
 #include "fourier_report.hpp"
 #include "headlens/arrays.hpp"
 #include "headlens/error.hpp"
+#include "headlens/files.hpp"
+#include "words.hpp"
 
 namespace headlens::app {
 namespace {
@@ -146,19 +149,23 @@ std::string inspection_text(const Arguments& a, const Findings& found) {
 
 int run(const Arguments& a) {
   check_arguments(a);
+  Files files({a.layer, a.file, a.q, a.k, a.v, a.o});
+  const auto file = files.output("-o", a.output, Stream::binary);
+  const auto fourier_file = files.output("--fourier-out", a.fourier_output, Stream::refused);
   const Execution execution = a.common.execution();
   const AttentionLayer layer = read_layer(a, execution);
   InspectOptions options = a.inspect;
   options.seed = a.common.seed;
   Findings found{inspect_layer(layer, options, execution), std::nullopt, std::nullopt};
   if (!a.layer.empty() && !a.restrict_dim) found.label = load_label(a.layer, execution);
-  if (a.fourier) {
+  if (a.fourier)
     found.fourier = fourier_coefficients(
         layer, {.degree = *a.fourier, .samples = options.samples, .seed = options.seed}, execution);
-    if (!a.fourier_output.empty())
-      write_npz(a.fourier_output, {{"subsets", found.fourier->subsets}, {"values", found.fourier->values}});
-  }
-  if (!a.output.empty()) save_layer(a.output, layer);
+  FileGroup together;
+  if (!a.fourier_output.empty())
+    write_npz(fourier_file, {{"subsets", found.fourier->subsets}, {"values", found.fourier->values}});
+  if (!a.output.empty()) save_layer(file, layer);
+  together.commit();
   print(a.common, inspection_json(a, found), inspection_text(a, found));
   return kOk;
 }
@@ -171,10 +178,8 @@ void add_weights_options(CLI::App& command, Arguments& a) {
   command
       .add_option("--weights", a.file, "attention weights to read instead of a layer (.safetensors or .npz)")
       ->type_name("FILE");
-  command.add_option("--format", a.weights.format, "how the file names its weights")
-      ->transform(CLI::CheckedTransformer(formats, CLI::ignore_case).description(""))
-      ->type_name("auto|factors|torch|hf")
-      ->default_str("auto");
+  add_choice(command, "--format", a.weights.format, "how the file names its weights", "auto|factors|torch|hf",
+             formats);
   command
       .add_option("--prefix", a.weights.prefix,
                   "what the names of the weights begin with, where a file has several layers")
@@ -186,11 +191,9 @@ void add_weights_options(CLI::App& command, Arguments& a) {
   command.add_option("--weights-k", a.k, "W_K in a file of its own")->type_name("FILE");
   command.add_option("--weights-v", a.v, "W_V in a file of its own")->type_name("FILE");
   command.add_option("--weights-o", a.o, "W_O in a file of its own")->type_name("FILE");
-  command.add_option("--heads", a.heads, "number of heads that the weights are cut into")->type_name("m");
-  command
-      .add_option("--layer", a.weights.layer,
-                  "layer to read from weights of shape (layer, out, in), counted from 0")
-      ->type_name("i");
+  add_whole(command, "--heads", a.heads, "number of heads that the weights are cut into", "m");
+  add_whole(command, "--layer", a.weights.layer,
+            "layer to read from weights of shape (layer, out, in), counted from 0", "i");
 }
 
 }  // namespace
@@ -201,21 +204,16 @@ void add_inspect(CLI::App& app) {
       *app.add_subcommand("inspect", "Describe the heads of a layer, or of attention weights");
   command.add_option("LAYER", a->layer, "layer (.npz: Theta, W)");
   add_weights_options(command, *a);
-  command.add_option("--restrict", a->restrict_dim, "keep the first coordinates of Theta and W only")
-      ->type_name("r");
+  add_whole(command, "--restrict", a->restrict_dim, "keep the first coordinates of Theta and W only", "r");
   command.add_option("-o,--output", a->output, "layer to write (.npz: Theta, W)")->type_name("LAYER");
-  command.add_option("--tokens", a->inspect.tokens, "number of tokens of a sampled input")
-      ->type_name("k")
+  add_whole(command, "--tokens", a->inspect.tokens, "number of tokens of a sampled input", "k")
       ->capture_default_str();
-  command
-      .add_option("--samples", a->inspect.samples, "number of rows to sample, each from an input of its own")
-      ->type_name("n")
+  add_whole(command, "--samples", a->inspect.samples, "number of rows to sample, each from an input of its own",
+            "n")
       ->capture_default_str();
-  command
-      .add_option(
-          "--fourier", a->fourier,
-          "Fourier coefficients of the outputs up to this degree; exact for d <= 12, else from samples")
-      ->type_name("K");
+  add_whole(command, "--fourier", a->fourier,
+            "Fourier coefficients of the outputs up to this degree; exact for d <= 12, else from samples",
+            "K");
   command
       .add_option("--fourier-out", a->fourier_output,
                   "file for all Fourier coefficients (.npz: subsets, values)")

@@ -3,11 +3,12 @@
 
 #include <fmt/format.h>
 
-#include <filesystem>
 #include <memory>
 
 #include "command.hpp"
+#include "files.hpp"
 #include "headlens/arrays.hpp"
+#include "words.hpp"
 
 namespace headlens::app {
 namespace {
@@ -32,6 +33,7 @@ KernelOptions options_from(const Arguments& a) {
 }
 
 int run(const Arguments& a) {
+  const auto file = Files({a.a, a.b}).output("-o", npy_name(a.output), Stream::binary);
   const Execution execution = a.common.execution();
   const KernelOptions options = options_from(a);
   const DataLayout layout = a.sequence ? DataLayout::sequence : DataLayout::sets;
@@ -39,7 +41,6 @@ int run(const Arguments& a) {
   const Kernel kernel = a.b.empty()
                             ? attention_kernel(left, options, execution)
                             : attention_kernel(left, load_sets(a.b, layout, execution), options, execution);
-  const std::filesystem::path file = npy_path(a.output);
   write_npy(file, kernel.values);
   const Json error = kernel.standard_error ? Json(*kernel.standard_error) : Json(nullptr);
   print(a.common,
@@ -59,29 +60,22 @@ int run(const Arguments& a) {
 void add_options(CLI::App& command, Arguments& a) {
   FeatureOptions& f = a.kernel.features;
   f.heads = 4096;
-  command.add_option("--model", a.model, "rfa, brfa (identity mean) or mlp (no attention, equal set sizes)")
-      ->type_name("rfa|brfa|mlp")
-      ->capture_default_str();
-  command.add_option("--score", a.score, "relu, step (1 above 0), exp, or softmax (by Monte Carlo)")
-      ->type_name("relu|softmax|exp|step")
-      ->capture_default_str();
-  command.add_option("--positions", a.positions, "none, or sinusoidal encodings added to the keys")
-      ->type_name("none|sinusoidal")
-      ->capture_default_str();
+  add_choice(command, "--model", a.model, "rfa, brfa (identity mean) or mlp (no attention, equal set sizes)",
+             "rfa|brfa|mlp");
+  add_choice(command, "--score", a.score, "relu, step (1 above 0), exp, or softmax (by Monte Carlo)",
+             "relu|softmax|exp|step");
+  add_choice(command, "--positions", a.positions, "none, or sinusoidal encodings added to the keys",
+             "none|sinusoidal");
   command.add_option("--bias-scale", f.bias_scale, "scale b of the mean of the heads (rfa: 0, brfa: 1)")
       ->type_name("b");
   command
       .add_option("--weight-scale", f.weight_scale,
                   "standard deviation of the random entries (default 0.5; mlp: 1/sqrt(2(N+1)))")
       ->type_name("w");
-  command.add_option("--precision", a.precision, "f32 or f64, of the tokens and of the file")
-      ->type_name("f32|f64")
-      ->capture_default_str();
+  add_choice(command, "--precision", a.precision, "f32 or f64, of the tokens and of the file", "f32|f64");
   command.add_flag("--exact", a.kernel.exact,
                    "biased relu by Owen's T for every pair of keys: slower, 1e-14");
-  command.add_option("--samples", f.heads, "heads that are drawn for softmax")
-      ->type_name("M")
-      ->capture_default_str();
+  add_whole(command, "--samples", f.heads, "heads that are drawn for softmax", "M")->capture_default_str();
   command.add_flag("--sequence", a.sequence,
                    "A and B hold tokens (n,L,d): every token is a query, the others its keys");
 }
@@ -93,7 +87,9 @@ void add_kernel(CLI::App& app) {
   CLI::App& command = *app.add_subcommand("kernel", "The kernel of a model with infinitely many heads");
   command.add_option("A", a->a, "sets (.npz; y is not needed)")->required();
   command.add_option("B", a->b, "sets for the columns (default: A itself)");
-  command.add_option("-o,--output", a->output, "file to write (.npy is added if missing, as np.save does)")
+  command
+      .add_option("-o,--output", a->output,
+                  "file to write (.npy is added if missing, as np.save does), or - for standard output")
       ->type_name("K")
       ->required();
   add_options(command, *a);

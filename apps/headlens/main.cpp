@@ -10,6 +10,8 @@
 #include "headlens/blas_core.hpp"
 #include "headlens/error.hpp"
 #include "headlens/info.hpp"
+#include "option_list.hpp"
+#include "words.hpp"
 
 namespace headlens::app {
 namespace {
@@ -52,8 +54,43 @@ void describe(CLI::App& app) {
   add_study(app);
   add_report(app);
   add_info(app);
+  add_help(app);
   add_completion(app);
   add_man(app);
+}
+
+// The innermost command that was named, and its words: "headlens generate power-mean".
+struct Named {
+  CLI::App* command;
+  std::string path;
+};
+
+Named named_command(CLI::App& app) {
+  Named named{&app, "headlens"};
+  for (auto inner = app.get_subcommands(); !inner.empty(); inner = named.command->get_subcommands())
+    named = {inner.front(), named.path + " " + inner.front()->get_name()};
+  return named;
+}
+
+// What is wrong with the line, in terms of what was probably meant. A word that nobody knows explains more
+// than the option that is missing because of it.
+std::string explain(CLI::App& app, const CLI::ParseError& error) {
+  const auto [command, path] = named_command(app);
+  const std::string hint = join(" (see ", path, " --help)");
+  const bool incomplete = dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr ||
+                          dynamic_cast<const CLI::RequiredError*>(&error) != nullptr;
+  const std::vector<std::string> unknown = incomplete ? app.remaining(true) : std::vector<std::string>();
+  const bool wants_command = !commands_of(*command).empty();
+  if (wants_command && !unknown.empty() && !unknown.front().starts_with('-'))
+    return unknown_command(*command, path, unknown.front()) + hint;
+  std::vector<std::string> known;
+  for (const OptionEntry& option : options_of(*command))
+    if (!option.positional) known.insert(known.end(), option.names.begin(), option.names.end());
+  for (const std::string& word : unknown) {
+    const std::string name = word.substr(0, word.find('='));
+    if (name.starts_with('-')) return join(path, " has no option ", name, did_you_mean(name, known)) + hint;
+  }
+  return std::string(error.what()) + hint;
 }
 
 int parse_and_run(int argc, char** argv) {
@@ -65,11 +102,7 @@ int parse_and_run(int argc, char** argv) {
     app.exit(wish);
     return kOk;
   } catch (const CLI::ParseError& error) {
-    const auto commands = app.get_subcommands(
-        [&](const CLI::App* command) { return argc > 1 && command->check_name(argv[1]); });
-    const bool unknown = argc > 1 && argv[1][0] != '-' && commands.empty();
-    if (unknown) return fail(join("'", argv[1], "' is not a command (see headlens --help)"), kError);
-    return fail(std::string(error.what()) + " (see headlens --help)", kError);
+    return fail(explain(app, error), kError);
   }
   return g_status;
 }
@@ -86,6 +119,7 @@ int main(int argc, char** argv) {
   using namespace headlens;
   using namespace headlens::app;
   try {
+    drop_blas_threads(argv);
     repair_blas_core(argv);
     install_interrupt_handlers();
     const int status = parse_and_run(argc, argv);

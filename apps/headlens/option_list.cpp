@@ -1,19 +1,8 @@
 #include "option_list.hpp"
 
-#include <sstream>
+#include "words.hpp"
 
 namespace headlens::app {
-namespace {
-
-std::vector<std::string> split_choices(const std::string& value) {
-  std::vector<std::string> choices;
-  if (value.find('|') == std::string::npos) return choices;
-  std::istringstream text(value);
-  for (std::string choice; std::getline(text, choice, '|');) choices.push_back(choice);
-  return choices;
-}
-
-}  // namespace
 
 std::vector<OptionEntry> options_of(const CLI::App& command) {
   std::vector<OptionEntry> entries;

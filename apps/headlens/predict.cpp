@@ -1,10 +1,10 @@
 // headlens predict MODEL DATA: predictions, class labels or scores of a fitted model.
 #include <fmt/format.h>
 
-#include <filesystem>
 #include <memory>
 
 #include "command.hpp"
+#include "files.hpp"
 #include "headlens/arrays.hpp"
 #include "headlens/fit.hpp"
 
@@ -18,12 +18,13 @@ struct Arguments {
 };
 
 int run(const Arguments& a) {
+  check_model_and_data("predict", a.model, a.data);
+  const auto file = Files({a.model, a.data}).output("-o", npy_name(a.output), Stream::binary);
   const Execution execution = a.common.execution();
   const Model model = load_model(a.model, execution);
   SetReader sets(a.data, model.sequence ? DataLayout::sequence : DataLayout::sets, Labels::ignored,
                  execution);
   const Array result = a.scores ? predict_scores(model, sets, execution) : predict(model, sets, execution);
-  const std::filesystem::path file = npy_path(a.output);
   write_npy(file, result);
   print(a.common,
         {{"file", file.string()},
@@ -41,7 +42,9 @@ void add_predict(CLI::App& app) {
   CLI::App& command = *app.add_subcommand("predict", "Predict with a fitted model");
   command.add_option("MODEL", a->model, "model file")->required();
   command.add_option("DATA", a->data, "sets (.npz; y is not needed)")->required();
-  command.add_option("-o,--output", a->output, "file to write (.npy is added if missing, as np.save does)")
+  command
+      .add_option("-o,--output", a->output,
+                  "file to write (.npy is added if missing, as np.save does), or - for standard output")
       ->type_name("PRED")
       ->required();
   command.add_flag("--scores", a->scores, "scores (n, q) instead of class labels");

@@ -4,15 +4,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <memory>
 
 #include "command.hpp"
+#include "files.hpp"
 #include "headlens/arrays.hpp"
 #include "headlens/error.hpp"
+#include "headlens/files.hpp"
 #include "parity_report.hpp"
 #include "sculpt_report.hpp"
+#include "words.hpp"
 
 namespace headlens::app {
 namespace {
@@ -26,11 +28,9 @@ struct Arguments {
 
 std::optional<Index> parse_heads(const std::string& text) {
   if (text == "auto") return std::nullopt;
-  Index value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  require(error == std::errc() && end == text.data() + text.size() && value >= 1, "heads: '", text,
-          "' given, expected auto, or 1 or more");
-  return value;
+  const auto value = parse_whole<Index>(text);
+  require(value && *value >= 1, "heads: '", text, "' given, expected auto, or 1 or more");
+  return *value;
 }
 
 Json optional_json(const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); }
@@ -138,21 +138,28 @@ std::string certificate_text(const Certificate& c) {
 }
 
 int run(Arguments& a) {
-  const Execution execution = a.common.execution();
   a.recover.heads = parse_heads(a.heads);
   a.recover.start = a.start == "spectral" ? RecoverStart::spectral : RecoverStart::random;
   a.recover.seed = a.common.seed;
   a.recover.validate();
   require(a.span_output.empty() || a.recover.method == RecoverMethod::sculpt,
           "span-out: given with --method ", name(a.recover.method), ", expected --method sculpt");
+  Files files({a.examples});
+  const auto file = files.output("-o", a.output, Stream::binary);
+  const auto certificate_file = files.output("--certificate", a.certificate, Stream::refused);
+  const auto span_file = files.output("--span-out", a.span_output, Stream::refused);
+  const auto uncertified_file = files.output("--keep-uncertified", a.uncertified, Stream::refused);
+  const Execution execution = a.common.execution();
   const Examples examples = load_examples(a.examples, execution);
   const Recovery recovery = recover(examples, a.recover, execution);
   const Json json = certificate_json(recovery.certificate);
-  if (recovery.layer) save_layer(a.output, *recovery.layer);
+  FileGroup together;
+  if (recovery.layer) save_layer(file, *recovery.layer);
   if (!a.uncertified.empty() && recovery.best)
-    save_layer(a.uncertified, *recovery.best, recovery.layer ? Certified::yes : Certified::no);
-  if (!a.span_output.empty()) write_npz(a.span_output, {{"span", *recovery.sculpt_span}});
-  if (!a.certificate.empty()) write_text(a.certificate, json.dump(2) + "\n");
+    save_layer(uncertified_file, *recovery.best, recovery.layer ? Certified::yes : Certified::no);
+  if (!a.span_output.empty()) write_npz(span_file, {{"span", *recovery.sculpt_span}});
+  if (!a.certificate.empty()) write_text(certificate_file, json.dump(2) + "\n");
+  together.commit();
   print(a.common, json, certificate_text(recovery.certificate));
   return recovery.layer ? kOk : kOutcome;
 }
@@ -172,28 +179,20 @@ void add_recover(CLI::App& app) {
       ->type_name("FILE");
   command.add_option("--certificate", a->certificate, "certificate to write (.json)")->type_name("FILE");
   command.add_option("--heads", a->heads, "number of heads, or auto")->type_name("m")->capture_default_str();
-  command.add_option("--max-heads", a->recover.max_heads, "most heads that auto tries")
-      ->type_name("M")
+  add_whole(command, "--max-heads", a->recover.max_heads, "most heads that auto tries", "M")
       ->capture_default_str();
-  command.add_option("--starts", a->recover.starts, "starts for each number of heads")
-      ->type_name("R")
+  add_whole(command, "--starts", a->recover.starts, "starts for each number of heads", "R")
       ->capture_default_str();
-  command.add_option("--start", a->start, "random, or spectral (many examples, three tokens or more)")
-      ->type_name("random|spectral")
-      ->check(CLI::IsMember({"random", "spectral"}))
-      ->capture_default_str();
+  add_choice(command, "--start", a->start, "random, or spectral (many examples, three tokens or more)",
+             "random|spectral");
   std::map<std::string, RecoverMethod> methods;
   for (const RecoverMethod method : {RecoverMethod::varpro, RecoverMethod::sculpt, RecoverMethod::brute_force,
                                      RecoverMethod::linear_algebra})
     methods[name(method)] = method;
-  command
-      .add_option(
-          "--method", a->recover.method,
-          "variable projection, or the paper's six phases; or, for hard parities only, all hidden sets "
-          "or equations over GF(2)")
-      ->transform(CLI::CheckedTransformer(methods, CLI::ignore_case).description(""))
-      ->type_name("varpro|sculpt|brute-force|linear-algebra")
-      ->default_str("varpro");
+  add_choice(command, "--method", a->recover.method,
+             "variable projection, or the paper's six phases; or, for hard parities only, all hidden sets "
+             "or equations over GF(2)",
+             "varpro|sculpt|brute-force|linear-algebra", methods);
   add_sculpt_options(command, a->recover.sculpt);
   command
       .add_option("--span-out", a->span_output, "estimated span of Theta_i - Theta_j to write (.npz: span)")

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 
@@ -52,7 +53,17 @@ std::string as_text(const Report& report) {
   return text;
 }
 
+bool lies_in(const std::string& file, const std::string& folder) {
+  namespace fs = std::filesystem;
+  const fs::path inner = fs::weakly_canonical(file), outer = fs::weakly_canonical(folder);
+  return inner != outer &&
+         std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end();
+}
+
 int run(const Arguments& a) {
+  for (const std::string& store : a.stores)
+    require(!lies_in(store, a.folder), "-o: ", store, " lies in ", a.folder,
+            ", which holds nothing but the report: give another folder");
   const Report report = write_report(read_all(a.stores), a.folder, a.common.execution(), a.title);
   print(a.common, as_json(report), as_text(report));
   return kOk;

@@ -4,6 +4,8 @@
 
 #include <map>
 
+#include "words.hpp"
+
 namespace headlens::app {
 namespace {
 
@@ -28,15 +30,10 @@ void add_sculpt_options(CLI::App& command, SculptOptions& options) {
                                                        {"lp", SculptForm::linear_program}};
   static const std::map<std::string, SpanForm> spans{{"eigenvectors", SpanForm::eigenvectors},
                                                      {"membership", SpanForm::membership}};
-  command.add_option("--sculpt-form", options.form, "the body of --method sculpt: ellipsoid or polytope")
-      ->transform(CLI::CheckedTransformer(forms, CLI::ignore_case).description(""))
-      ->type_name("least-squares|lp")
-      ->default_str("least-squares");
-  command
-      .add_option("--span-form", options.span, "how --method sculpt finds the long directions of the body")
-      ->transform(CLI::CheckedTransformer(spans, CLI::ignore_case).description(""))
-      ->type_name("eigenvectors|membership")
-      ->default_str("eigenvectors");
+  add_choice(command, "--sculpt-form", options.form, "the body of --method sculpt: ellipsoid or polytope",
+             "least-squares|lp", forms);
+  add_choice(command, "--span-form", options.span,
+             "how --method sculpt finds the long directions of the body", "eigenvectors|membership", spans);
 }
 
 Json sculpt_json(const SculptReport& r) {

@@ -7,8 +7,10 @@
 #include <memory>
 
 #include "command.hpp"
+#include "files.hpp"
 #include "headlens/arrays.hpp"
 #include "headlens/error.hpp"
+#include "words.hpp"
 
 namespace headlens::app {
 namespace {
@@ -41,6 +43,7 @@ std::string command_line(const Arguments& a) {
 }
 
 int run(Arguments& a) {
+  Files({a.study}).output("-o", a.store, Stream::refused);
   const Study study = read_study(a.study, a.overrides);
   a.run.command_line = command_line(a);
   const RunSummary summary = run_study(study, a.store, a.run, a.common.execution());
@@ -111,6 +114,7 @@ int status(const Arguments& a) {
 }
 
 int export_table(const Arguments& a) {
+  const auto file = Files({a.store}).output("-o", a.output, Stream::text);
   const std::vector<StudyResults> all = read_results(a.store);
   std::string names;
   for (const StudyResults& results : all) names += (names.empty() ? "" : ", ") + results.study.name;
@@ -125,7 +129,7 @@ int export_table(const Arguments& a) {
   if (a.output.empty())
     fmt::print("{}", table);
   else
-    write_text(a.output, table);
+    write_text(file, table);
   return kOk;
 }
 
@@ -149,7 +153,7 @@ void add_run(CLI::App& study) {
       .add_option("--jobs", a->run.jobs,
                   "cells at a time, each with its share of threads and memory (default: one per thread)")
       ->type_name("J")
-      ->check(CLI::Range(1, 4096));
+      ->transform(whole_number(1, 4096));
   add_sets(command, *a);
   command.add_flag("--retry-failed", a->run.retry_failed, "run failed cells again");
   add_common_options(command, a->common);
@@ -177,10 +181,7 @@ void add_export(CLI::App& study) {
   auto a = std::make_shared<Arguments>();
   CLI::App& command = *study.add_subcommand("export", "Write the cells of a study as a table");
   command.add_option("RESULTS", a->store, "store (.db)")->required();
-  command.add_option("--format", a->format, "csv or json")
-      ->type_name("csv|json")
-      ->check(CLI::IsMember({"csv", "json"}).description(""))
-      ->capture_default_str();
+  add_choice(command, "--format", a->format, "csv or json", "csv|json");
   command.add_option("-o,--output", a->output, "file to write (default: standard output)")->type_name("FILE");
   command.add_option("--study", a->name, "name of the study, if the store holds several")->type_name("NAME");
   command.footer("Example:\n  headlens study export results.db --format csv -o results.csv");

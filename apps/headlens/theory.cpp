@@ -3,11 +3,11 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <memory>
 
 #include "command.hpp"
 #include "headlens/error.hpp"
+#include "words.hpp"
 
 namespace headlens::app {
 namespace {
@@ -21,11 +21,10 @@ struct Arguments {
 };
 
 Index parse_count(const std::string& whole, std::string_view text) {
-  Index value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  require(error == std::errc() && end == text.data() + text.size() && value >= 2, "samples: '", whole,
+  const auto value = parse_whole<Index>(text);
+  require(value && *value >= 2, "samples: '", whole,
           "' given, expected A:B (A, 2A, 4A, ... up to B) or a list such as 100,300,1000, each 2 or more");
-  return value;
+  return *value;
 }
 
 // "64:65536" or "100,300,1000".
@@ -92,14 +91,20 @@ CLI::App& add_task(CLI::App& parent, Task task, const std::string& what) {
   a->theory.task.task = task;
   CLI::App& command = *parent.add_subcommand(name(task), what);
   add_target_options(command, a->theory.task);
-  command.add_option("--dim", a->theory.task.dim, "coordinates of a token, 2 to 1000000")
-      ->type_name("d")
+  add_whole(command, "--dim", a->theory.task.dim, "coordinates of a token, 2 to 1000000", "d")
       ->capture_default_str();
-  command.add_option("--keys", a->keys, "keys of a set")->type_name("N")->capture_default_str();
+  add_whole(command, "--keys", a->keys, "keys of a set", "N")->capture_default_str();
   command.add_option("--noise", a->theory.task.noise, "standard deviation of Gaussian noise on y")
       ->type_name("SIGMA")
       ->capture_default_str();
+  // brfa is refused by the library, with the reason.
+  const CLI::Validator known(
+      [](std::string& text) {
+        return text == "brfa" ? "" : unknown_choice(text, {"rfa", "mlp"});
+      },
+      "");
   command.add_option("--model", a->model, "rfa, or mlp (no attention)")
+      ->check(known)
       ->type_name("rfa|mlp")
       ->capture_default_str();
   command

@@ -7,6 +7,8 @@
 
 #include <string>
 
+#include "headlens/execution.hpp"
+
 namespace headlens {
 
 // What OPENBLAS_CORETYPE must be when the program starts; "" if nothing is to be done: the kernels fit, or
@@ -17,5 +19,13 @@ std::string blas_core_repair();
 // that fails, returns. Call it first in main(). It happens once: HEADLENS_BLAS_REPAIRED=1 marks the second
 // start.
 void repair_blas_core(char** argv);
+
+// OpenBLAS maps 128 MiB for every thread that calls it, and where the limit on the address space (ulimit -v)
+// forbids that, it tries for ever. Where there is such a limit:
+//
+// as repair_blas_core(), starts again without the threads of OpenBLAS's own, which headlens does not use;
+void drop_blas_threads(char** argv);
+// how many of the threads wanted, and how much memory beside them, the limit allows. Error if not even one.
+Execution within_address_space(const Execution& execution);
 
 }  // namespace headlens

@@ -4,15 +4,19 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 
 namespace headlens {
 
+// How far a call is. Where the work is known, a share of it; an iteration has its error and the one at which
+// it ends instead, and a search that may end at any step has neither.
 struct Progress {
   std::string_view phase;
-  double done = 0;  // of total, in any unit
-  double total = 1;
+  double done = 0;   // of total, in any unit
+  double total = 0;  // 0: nobody knows
+  std::optional<double> error, goal;
 };
 
 struct Execution {
@@ -28,7 +32,10 @@ struct Execution {
     if (log) log(text);
   }
   void report(std::string_view phase, double done, double total) const {
-    if (progress) progress({phase, done, total});
+    if (progress) progress({phase, done, total, {}, {}});
+  }
+  void report_error(std::string_view phase, double error, double goal) const {
+    if (progress) progress({phase, 0, 0, error, goal});
   }
   void check_cancelled() const;  // throws Error{interrupted}
 };

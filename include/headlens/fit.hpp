@@ -43,7 +43,8 @@ struct FitOptions {
   void validate() const;
 };
 
-enum class FitStatus { solved, stalled, not_positive_definite };
+// digits_lost: solved, but the features hold too little of what differs between sets (score_digits).
+enum class FitStatus { solved, stalled, not_positive_definite, digits_lost };
 std::string name(FitStatus status);
 std::string name(Solver solver);
 
@@ -59,8 +60,9 @@ struct FitReport {
   double ridge = 0;
   std::string ridge_rule;  // "given", "leave-one-out", "minimum norm", "held-out tenth", "5-fold", ...
   std::vector<RidgeTrial> trials;
-  double train_loss = 0;  // mean over the training sets; for squared, the mean squared error
-  double residual = 0;    // relative residual of the normal equations, or relative optimality gap
+  double train_loss = 0;    // mean over the training sets; for squared, the mean squared error
+  double residual = 0;      // relative residual of the normal equations, or relative optimality gap
+  double score_digits = 0;  // decimal digits that the scores keep of what differs between tokens
   int iterations = 0;
   std::uint64_t predicted_peak_bytes = 0;
   double seconds = 0;

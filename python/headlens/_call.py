@@ -102,9 +102,12 @@ class _Bar:
         if self._bar is None:
             if time.monotonic() - self._start < self.DELAY:
                 return
-            style = "{desc} {percentage:3.0f}%|{bar}| {elapsed}"
-            self._bar = self._tqdm(total=100, desc=phase, leave=False, bar_format=style)
-        self._bar.n = 100 * min(1.0, done / total if total > 0 else 0.0)
+            self._bar = self._tqdm(total=100, desc=phase, leave=False)
+        # Nobody knows how long a search or an iteration takes: no share of it is shown.
+        self._bar.bar_format = (
+            "{desc} {percentage:3.0f}%|{bar}| {elapsed}" if total > 0 else "{desc} {elapsed}"
+        )
+        self._bar.n = 100 * min(1.0, done / total) if total > 0 else 0
         self._bar.set_description_str(phase, refresh=False)
         self._bar.refresh()
 

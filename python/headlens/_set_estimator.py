@@ -94,6 +94,11 @@ class SetEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
                 f"{type(self).__name__}: stalled at a residual of {report['residual']:.1e} ({report['method']}): "
                 "the model is not the minimum"
             )
+        if report["status"] == "digits_lost":
+            warn(
+                f"{type(self).__name__}: the scores keep {report['score_digits']:.1f} digits of what differs "
+                "between tokens: subtract the mean of the training tokens from X, here and in predict"
+            )
         if report["status"] == "not_positive_definite":
             warn(
                 f"{type(self).__name__}: no model: the ridge {report['ridge']:.3g} is lost in the rounding of "

@@ -8,6 +8,7 @@
 
 #include "headlens/error.hpp"
 #include "headlens/execution.hpp"
+#include "headlens/progress.hpp"
 
 namespace headlens::python {
 
@@ -83,8 +84,8 @@ class Call {
     if (now - last_report_ < kPause) return;
     last_report_ = now;
     enter([&] {
-      settings_.progress(nb::str(progress.phase.data(), progress.phase.size()), progress.done,
-                         progress.total);
+      const std::string text = describe(progress);
+      settings_.progress(nb::str(text.data(), text.size()), progress.done, progress.total);
     });
   }
 

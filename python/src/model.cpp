@@ -26,6 +26,7 @@ nb::dict report_dict(const FitReport& r) {
   out["trials"] = trials;
   out["train_loss"] = r.train_loss;
   out["residual"] = r.residual;
+  out["score_digits"] = r.score_digits;
   out["iterations"] = r.iterations;
   out["predicted_peak_bytes"] = r.predicted_peak_bytes;
   out["seconds"] = r.seconds;

@@ -210,6 +210,7 @@ Share wilson_share(Index hits, Index count) {
 
 Inspection inspect_layer(const AttentionLayer& layer, const InspectOptions& options,
                          const Execution& execution) {
+  const Heed heeding(execution);
   options.validate();
   require_memory(layer, options, execution);
   Inspection result{.heads = layer.heads(), .dim = layer.dim(), .outputs = layer.outputs()};

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "base/memory.hpp"
+#include "base/parallel.hpp"
 #include "base/random.hpp"
 #include "headlens/error.hpp"
 #include "headlens/layer.hpp"
@@ -70,6 +71,7 @@ void ExampleOptions::validate() const {
 
 Examples draw_examples(const AttentionLayer& layer, const ExampleOptions& options,
                        const Execution& execution) {
+  const Heed heeding(execution);
   options.validate();
   const Index n = options.count, k = options.tokens, d = layer.dim();
   MemoryBudget(execution).require(
@@ -77,6 +79,7 @@ Examples draw_examples(const AttentionLayer& layer, const ExampleOptions& option
       join("generating ", n, " examples"));
   Array x(DType::f64, {n, k, d});
   for (Index i = 0; i < n; ++i) {
+    heed();
     Stream stream(options.seed, "examples", static_cast<std::uint64_t>(i));
     double* row = x.data<double>() + i * k * d;
     for (Index j = 0; j < k * d; ++j)
@@ -85,6 +88,7 @@ Examples draw_examples(const AttentionLayer& layer, const ExampleOptions& option
   Array y = apply_layer(layer, x, execution);
   const Index per = k * layer.outputs();
   for (Index i = 0; options.noise > 0 && i < n; ++i) {
+    heed();
     Stream stream(options.seed, "example-noise", static_cast<std::uint64_t>(i));
     for (Index j = 0; j < per; ++j) y.data<double>()[i * per + j] += options.noise * stream.normal();
   }

@@ -1,6 +1,8 @@
 #include "base/memory.hpp"
 
 #include <fmt/format.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
@@ -46,7 +48,17 @@ std::uint64_t available_in_group() {
 
 }  // namespace
 
-std::uint64_t free_memory_bytes() { return std::min(available_from_kernel(), available_in_group()); }
+std::uint64_t address_space_left() {
+  struct rlimit limit {};
+  if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return UINT64_MAX;
+  const std::uint64_t used =
+      number_in("/proc/self/statm").value_or(0) * static_cast<std::uint64_t>(getpagesize());
+  return limit.rlim_cur > used ? limit.rlim_cur - used : 0;
+}
+
+std::uint64_t free_memory_bytes() {
+  return std::min({available_from_kernel(), available_in_group(), address_space_left()});
+}
 
 std::string format_bytes(std::uint64_t bytes) {
   constexpr const char* units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};

@@ -12,6 +12,9 @@ namespace headlens {
 // What the machine (and the control group, if one limits this process) has free now.
 std::uint64_t free_memory_bytes();
 
+// What the limit on the address space of this process (ulimit -v) leaves; UINT64_MAX without a limit.
+std::uint64_t address_space_left();
+
 std::string format_bytes(std::uint64_t bytes);  // "1.5 GiB"
 
 class MemoryBudget {

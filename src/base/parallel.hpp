@@ -20,6 +20,24 @@ int thread_count(const Execution& execution);
 // here.
 void parallel_for(int threads, Index count, const std::function<void(Index item, int worker)>& body);
 
+// Makes every parallel_for that this thread starts while this lives ask `execution` whether to stop, between
+// its items and at least every 50 ms while it waits for other threads. Every public call that may take long
+// begins with one.
+class Heed {
+ public:
+  explicit Heed(const Execution& execution);
+  ~Heed();
+  Heed(const Heed&) = delete;
+  Heed& operator=(const Heed&) = delete;
+
+ private:
+  const Execution* before_;
+};
+
+// Throws Error{interrupted} if this thread, or the one whose work it does, is to stop. For items of
+// parallel_for that may take longer than a moment.
+void heed();
+
 // body(worker) on `threads` threads of their own, while the calling thread calls watch() every 50 ms: for
 // work of minutes whose progress and cancellation belong to the calling thread. The first exception is
 // rethrown here.

@@ -1,6 +1,7 @@
 #include "data/set_file.hpp"
 
 #include "base/memory.hpp"
+#include "base/parallel.hpp"
 #include "data/set_checks.hpp"
 #include "headlens/arrays.hpp"
 
@@ -35,6 +36,7 @@ Sets split(const Sets& sets) {
 }
 
 NamedArrays read(const std::filesystem::path& path, const Execution& execution) {
+  const Heed heeding(execution);
   return read_npz(path, MemoryBudget(execution).limit_bytes());
 }
 

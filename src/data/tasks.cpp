@@ -193,6 +193,7 @@ void TaskOptions::validate() const {
 }
 
 LabelledSets generate(const TaskOptions& options, const Execution& execution) {
+  const Heed heeding(execution);
   options.validate();
   const bool ragged = options.min_keys != options.max_keys;
   const Index dim = options.dim, n = options.count;
@@ -211,9 +212,11 @@ LabelledSets generate(const TaskOptions& options, const Execution& execution) {
 
   constexpr Index kBlock = 1024;
   const Index blocks = (n + kBlock - 1) / kBlock;
-  parallel_for(thread_count(execution), blocks, [&](Index block, int) {
+  parallel_for(thread_count(execution), blocks, [&](Index block, int worker) {
+    if (worker == 0) execution.report("generate", static_cast<double>(block), static_cast<double>(blocks));
     Vector tokens(static_cast<std::size_t>((1 + options.max_keys) * dim));
     for (Index i = block * kBlock; i < std::min(n, (block + 1) * kBlock); ++i) {
+      heed();
       const Index first = ragged ? offsets[static_cast<std::size_t>(i)] : i * options.min_keys;
       const Index count = ragged ? offsets[static_cast<std::size_t>(i) + 1] - first : options.min_keys;
       Stream stream(options.seed, "tokens", static_cast<std::uint64_t>(i));

@@ -18,6 +18,12 @@ constexpr Index kTileSets =
     60;  // a multiple of kGroup; a tile of tokens and one block of heads stay in cache
 constexpr Index kTileBlocks = 16;  // of heads: few sets still make work for several threads
 
+// Fewer sets where they are large: a tile is done between two questions whether to stop.
+Index sets_in_tile(Index max_keys) {
+  constexpr Index kTileKeys = 1 << 16;
+  return std::clamp<Index>(kTileKeys / std::max<Index>(1, max_keys), 1, kTileSets);
+}
+
 [[noreturn]] void throw_overflow(const Sets& sets, Score score) {
   throw Error(ErrorCode::misuse, join(sets.name(), ": the features overflow: scale the tokens down",
                                       score == Score::exp ? ", lower --weight-scale, or use the softmax score"
@@ -58,14 +64,16 @@ class AttentionMap final : public HeadMap<T> {
   void compute(const Sets& sets, Index begin, Index end, Index block_begin, Index block_end,
                MatrixView<T> out, int threads) const override {
     const std::vector<double> table = position_table(positions_, sets.max_keys() + 1, dim_);
-    const Index tiles = (end - begin + kTileSets - 1) / kTileSets;
+    const Index tile_sets = sets_in_tile(sets.max_keys());
+    const Index tiles = (end - begin + tile_sets - 1) / tile_sets;
     const Index chunks = (block_end - block_begin + kTileBlocks - 1) / kTileBlocks;
     std::atomic<bool> finite{true};
     parallel_for(threads, tiles * chunks, [&](Index item, int) {
-      const Index first = begin + item / chunks * kTileSets, last = std::min(end, first + kTileSets);
+      const Index first = begin + item / chunks * tile_sets, last = std::min(end, first + tile_sets);
       const Index first_block = block_begin + item % chunks * kTileBlocks;
       Tile tile(*this, sets, first, last, table);
       for (Index b = first_block; b < std::min(block_end, first_block + kTileBlocks); ++b) {
+        heed();
         T* to = out.row(first - begin) + (b - block_begin) * block_columns();
         if (!tile.compute(b, to, out.stride)) finite = false;
       }
@@ -81,11 +89,13 @@ class AttentionMap final : public HeadMap<T> {
     const Index width = block_columns();
     Buffer<T> phi(kTileSets * width);
     bool finite = true;
-    for (Index first = begin; first < end; first += kTileSets) {
-      const Index count = std::min(kTileSets, end - first);
+    const Index tile_sets = sets_in_tile(sets.max_keys());
+    for (Index first = begin; first < end; first += tile_sets) {
+      const Index count = std::min(tile_sets, end - first);
       Tile tile(*this, sets, first, first + count, table);
       LaneSums<T> sums(level_, count, values.rows);
       for (Index b = 0; b < blocks(); ++b) {
+        heed();
         finite = tile.compute(b, phi.data(), width) && finite;
         sums.add(phi.data(), width, values.block(0, b * width, values.rows, width));
       }

@@ -68,6 +68,7 @@ class MlpMap final : public HeadMap<T> {
       const Matrix<T> rows = flatten(sets, first, first + count, table);
       LaneSums<T> sums(simd_level(), count, values.rows);
       for (Index b = 0; b < blocks(); ++b) {
+        heed();
         project(rows, b, block);
         for (Index s = 0; s < count; ++s) {
           T* row = block.data() + s * kNeurons;

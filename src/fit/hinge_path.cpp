@@ -249,12 +249,10 @@ bool HingePath::makes_progress() {
 
 NewtonSolution HingePath::follow() {
   begin();
-  const double digits = -std::log10(tolerance_);
   for (;;) {
     certify();
     const double relative = gap_ / scale();
-    execution_.report("hinge", relative > 0 ? std::clamp(-std::log10(relative), 0.0, digits) : digits,
-                      digits);
+    execution_.report_error("hinge", relative, tolerance_);
     if (relative <= tolerance_ && steps_since_refresh_ == 0) return finish(FitStatus::solved);
     // The certificate must rest on K A itself, not on sums of updates.
     if (relative <= tolerance_ || steps_since_refresh_ >= 10) {

@@ -92,9 +92,7 @@ CgResult run_cg(const RidgeSystem<T>& system, const BlockOperator& preconditione
       preconditioner, system.rhs(), unknowns, options,
       [&](int, double residual) {
         execution.check_cancelled();
-        // The share of the digits still to be won that has been.
-        execution.report("solve", std::log(std::max(residual, options.tolerance)),
-                         std::log(options.tolerance));
+        execution.report_error("conjugate gradients", residual, options.tolerance);
       });
 }
 

@@ -66,6 +66,7 @@ Array features_of(const Model& model, const Sets& sets, const Execution& executi
 }  // namespace
 
 Array compute_features(const Model& model, const Sets& sets, const Execution& execution) {
+  const Heed heeding(execution);
   check_fits(model, sets);
   return model.features.precision == Precision::f32 ? features_of<float>(model, sets, execution)
                                                     : features_of<double>(model, sets, execution);

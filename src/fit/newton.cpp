@@ -189,12 +189,10 @@ bool NewtonSolver::makes_progress() {
 
 NewtonSolution NewtonSolver::solve(const DualPoint* start) {
   begin(start);
-  const double digits = -std::log10(tolerance_);
   for (;;) {
     certify();
     const double allowed = tolerance_ * scale();
-    const double done = gap_ > 0 ? std::clamp(-std::log10(gap_ / scale()), 0.0, digits) : digits;
-    execution_.report("newton", done, digits);
+    execution_.report_error("newton", gap_ / scale(), tolerance_);
     if (gap_ <= allowed && steps_since_refresh_ == 0) return finish(FitStatus::solved);
     // The certificate must rest on K A itself, not on sums of updates.
     if (gap_ <= allowed || steps_since_refresh_ >= 10) {

@@ -235,11 +235,9 @@ void BallSolver::accept(const Point& from, Point to, double next) {
 
 NormBallSolution BallSolver::solve() {
   begin();
-  const double digits = -std::log10(options_.tolerance);
   for (;;) {
     certify();
-    const double done = gap() > 0 ? std::clamp(-std::log10(gap() / scale()), 0.0, digits) : digits;
-    execution_.report("norm ball", done, digits);
+    execution_.report_error("norm ball", gap() / scale(), options_.tolerance);
     if (gap() <= allowed()) return finish(FitStatus::solved);
     if (iterations_ >= options_.max_iterations || (!sharpen() && at_rounding_))
       return finish(FitStatus::stalled);

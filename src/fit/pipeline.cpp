@@ -9,6 +9,7 @@
 #include "fit/plan.hpp"
 #include "fit/problem.hpp"
 #include "fit/ridge.hpp"
+#include "fit/score_digits.hpp"
 #include "fit/trained_model.hpp"
 
 namespace headlens {
@@ -31,12 +32,20 @@ Fit run(const Problem& problem, const Plan& plan, const Execution& execution) {
 }  // namespace
 
 Fit fit(const LabelledSets& data, const FitOptions& options, const Execution& execution) {
+  const Heed heeding(execution);
   const auto start = std::chrono::steady_clock::now();
   const Problem problem = pose(data, options);
   const Plan plan = make_plan(problem, execution);
   Fit result = options.features.infinite()                    ? fit_infinite_heads(problem, plan, execution)
                : options.features.precision == Precision::f32 ? run<float>(problem, plan, execution)
                                                               : run<double>(problem, plan, execution);
+  FitReport& report = result.report;
+  report.score_digits = score_digits(problem);
+  if (report.score_digits < enough_digits(problem)) {
+    execution.note(lost_digits_note(problem, report.score_digits));
+    if (report.status == FitStatus::solved) report.status = FitStatus::digits_lost;
+    result.model.report["status"] = name(report.status);
+  }
   result.report.predicted_peak_bytes = static_cast<std::uint64_t>(plan.peak_bytes);
   result.report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return result;

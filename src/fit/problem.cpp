@@ -36,7 +36,7 @@ std::string name(Solver solver) {
 }
 
 std::string name(FitStatus status) {
-  constexpr const char* names[] = {"solved", "stalled", "not_positive_definite"};
+  constexpr const char* names[] = {"solved", "stalled", "not_positive_definite", "digits_lost"};
   return names[static_cast<int>(status)];
 }
 

@@ -95,8 +95,7 @@ RidgePath choose(ShiftedPath& path, const std::vector<double>& ridges, const std
 std::vector<double> ridge_grid(double mean_diagonal, Index count, Precision precision) {
   if (mean_diagonal <= 0) return {1.0};  // no feature varies: every penalty gives V = 0
   const double top = 1e3 * mean_diagonal;
-  const double bottom =
-      mean_diagonal * (precision == Precision::f32 ? 1e-5 : 1e-9) / static_cast<double>(count);
+  const double bottom = mean_diagonal * smallest_share(precision) / static_cast<double>(count);
   std::vector<double> grid;
   for (double ridge = top; ridge >= bottom * 0.99; ridge /= std::sqrt(10.0)) grid.push_back(ridge);
   return grid;

@@ -24,6 +24,9 @@ struct RidgePath {
   std::vector<RidgeTrial> trials;  // from the largest penalty down
 };
 
+// Where the grid ends: the smallest shift as a share of the mean diagonal.
+constexpr double smallest_share(Precision precision) { return precision == Precision::f32 ? 1e-5 : 1e-9; }
+
 // Half decades from 1e3 * mean_diagonal down to where rounding of the features drowns the shift.
 std::vector<double> ridge_grid(double mean_diagonal, Index count, Precision precision);
 

@@ -1,6 +1,7 @@
 #include "fit/score_blocks.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <functional>
 #include <mutex>
 
@@ -52,19 +53,15 @@ Team make_team(const Model& model, const Scorer& scorer, Index block_sets, Index
 void for_blocks(const Team& team, Index blocks, const Execution& execution,
                 const std::function<void(Index block, const Execution& inner)>& body) {
   parallel_for(team.blocks, blocks, [&](Index block, int worker) {
-    Execution inner{.threads = team.threads_each};
-    if (worker == 0) {
-      execution.check_cancelled();
-      execution.report("predict", static_cast<double>(block), static_cast<double>(blocks));
-      inner.cancelled = execution.cancelled;
-    }
-    body(block, inner);
+    if (worker == 0) execution.report("predict", static_cast<double>(block), static_cast<double>(blocks));
+    body(block, {.threads = team.threads_each});
   });
 }
 
 }  // namespace
 
 void score_blocks(const Model& model, const Sets& sets, const Execution& execution, ScoreSink& sink) {
+  const Heed heeding(execution);
   check_fits(model, sets);
   const auto scorer = Scorer::make(model, sets.max_keys());
   const Index n = sets.count();
@@ -81,6 +78,7 @@ void score_blocks(const Model& model, const Sets& sets, const Execution& executi
 }
 
 void score_blocks(const Model& model, SetReader& reader, const Execution& execution, ScoreSink& sink) {
+  const Heed heeding(execution);
   check_fits(model, reader);
   const auto scorer = Scorer::make(model, reader.max_keys());
   const Index sets_in_row = reader.count() / reader.rows();
@@ -89,11 +87,12 @@ void score_blocks(const Model& model, SetReader& reader, const Execution& execut
   const Team team = make_team(model, *scorer, step * sets_in_row, reader.count(), sink.bytes() + offsets,
                               reader.largest_block_bytes(step), execution);
   sink.start(tile_count(reader.rows(), step));
-  std::mutex mutex;  // one thread reads while the others compute
+  std::timed_mutex mutex;  // one thread reads while the others compute
   bool readable = true;
   for_blocks(team, tile_count(reader.rows(), step), execution, [&](Index, const Execution& inner) {
-    std::unique_lock lock(mutex);
-    if (!readable) return;  // its error is on the way
+    std::unique_lock lock(mutex, std::defer_lock);
+    while (!lock.try_lock_for(std::chrono::milliseconds(50))) heed();  // it is not served in order
+    if (!readable) return;                                             // its error is on the way
     readable = false;
     const SetBlock block = reader.next(step);
     readable = true;

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/memory.hpp"
+#include "base/parallel.hpp"
 #include "hardness/fourier_sample.hpp"
 #include "headlens/error.hpp"
 #include "headlens/hardness.hpp"
@@ -117,6 +118,7 @@ void FourierOptions::validate() const {
 
 Fourier fourier_coefficients(const AttentionLayer& layer, const FourierOptions& options,
                              const Execution& execution) {
+  const Heed heeding(execution);
   options.validate();
   const Index variables = 2 * layer.dim();
   require(options.degree <= variables, "fourier: degree ", options.degree,

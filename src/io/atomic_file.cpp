@@ -7,28 +7,18 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <charconv>
 #include <system_error>
 
 #include "headlens/error.hpp"
+#include "headlens/files.hpp"
 #include "io/printable.hpp"
 
 namespace headlens::io {
 namespace fs = std::filesystem;
 namespace {
 
-// What `path` points to, which need not exist yet. Empty for names of descriptors that are already open
-// (/dev/stdout, /proc/self/fd/3): whoever opened those holds the file itself and would not see it replaced.
-fs::path follow_links(fs::path path) {
-  for (;;) {
-    const std::string text = path.string();
-    if (text.starts_with("/proc/") || text.starts_with("/dev/fd/")) return {};
-    std::error_code ignored;
-    if (!fs::is_symlink(fs::symlink_status(path, ignored))) return path;
-    const fs::path next = fs::read_symlink(path, ignored);
-    if (ignored) return path;
-    path = next.is_absolute() ? next : path.parent_path() / next;
-  }
-}
+constexpr int kMostLinks = 40;  // as in the kernel; more are a circle
 
 fs::path folder_of(const fs::path& path) {
   return path.has_parent_path() ? path.parent_path() : fs::path(".");
@@ -47,9 +37,57 @@ void flush_folder(const fs::path& folder) {
   if (opened.is_open()) (void)::fsync(opened.number());
 }
 
+// The number in /dev/fd/3 or /proc/self/fd/3, links to it followed (/dev/stdout); -1 for other names.
+int open_descriptor(fs::path path) {
+  std::error_code ignored;
+  for (int links = 0; links < kMostLinks; ++links) {
+    const std::string text = path.string();
+    for (const std::string prefix : {"/proc/self/fd/", "/dev/fd/"})
+      if (text.starts_with(prefix)) {
+        int number = -1;
+        const auto [end, error] =
+            std::from_chars(text.data() + prefix.size(), text.data() + text.size(), number);
+        return error == std::errc() && end == text.data() + text.size() ? number : -1;
+      }
+    if (!fs::is_symlink(fs::symlink_status(path, ignored))) return -1;
+    const fs::path next = fs::read_symlink(path, ignored);
+    path = next.is_absolute() ? next : path.parent_path() / next;
+  }
+  return -1;
+}
+
+std::string why_not(const fs::path& folder, int system_error) {
+  std::error_code ignored;
+  if (system_error == ENOENT && !fs::exists(folder, ignored))
+    return join("the folder ", printable(folder.string()), " does not exist");
+  if (system_error == ENOTDIR) return join(printable(folder.string()), " is not a folder");
+  return std::generic_category().message(system_error);
+}
+
 }  // namespace
 
-AtomicFile::AtomicFile(const fs::path& target) : shown_(printable(target.string())) {
+fs::path follow_links(fs::path path) {
+  for (int links = 0; links < kMostLinks; ++links) {
+    const std::string text = path.string();
+    if (text.starts_with("/proc/") || text.starts_with("/dev/fd/")) return {};
+    std::error_code ignored;
+    if (!fs::is_symlink(fs::symlink_status(path, ignored))) return path;
+    const fs::path next = fs::read_symlink(path, ignored);
+    if (ignored) return path;
+    path = next.is_absolute() ? next : path.parent_path() / next;
+  }
+  return path;
+}
+
+void replace_file(const fs::path& temporary, const fs::path& target) {
+  if (::rename(temporary.c_str(), target.c_str()) != 0)
+    throw Error(ErrorCode::environment, fmt::format("cannot write {}: {}", printable(target.string()),
+                                                    std::generic_category().message(errno)));
+  flush_folder(folder_of(target));
+}
+
+AtomicFile::AtomicFile(const fs::path& target)
+    : shown_(printable(target.string())), folder_(folder_of(target)) {
   struct stat status {};
   const bool exists = ::stat(target.c_str(), &status) == 0;
   if (!exists && errno != ENOENT) fail(errno);
@@ -70,7 +108,10 @@ AtomicFile::~AtomicFile() {
 }
 
 void AtomicFile::open_directly(const fs::path& target) {
-  file_ = FileDescriptor(::open(target.c_str(), O_WRONLY | O_TRUNC | O_CLOEXEC));
+  // What is open already is written as it was opened: appended to, or a socket, which has no name to open.
+  const int open = open_descriptor(target);
+  file_ = FileDescriptor(open >= 0 ? ::fcntl(open, F_DUPFD_CLOEXEC, 0)
+                                   : ::open(target.c_str(), O_WRONLY | O_TRUNC | O_CLOEXEC));
   if (!file_.is_open()) fail(errno);
 }
 
@@ -103,9 +144,8 @@ void AtomicFile::commit() {
   if (final_.empty()) return close();
   if (::fsync(file_.number()) != 0) fail(errno);
   close();
-  if (::rename(temporary_.c_str(), final_.c_str()) != 0) fail(errno);
+  if (!FileGroup::take(temporary_, final_)) replace_file(temporary_, final_);
   temporary_.clear();
-  flush_folder(folder_of(final_));
 }
 
 void AtomicFile::close() {
@@ -115,7 +155,7 @@ void AtomicFile::close() {
 
 void AtomicFile::fail(int system_error) const {
   throw Error(ErrorCode::environment,
-              fmt::format("cannot write {}: {}", shown_, std::generic_category().message(system_error)));
+              fmt::format("cannot write {}: {}", shown_, why_not(folder_, system_error)));
 }
 
 }  // namespace headlens::io

@@ -5,7 +5,8 @@
 // was. After a kill -9 a temporary may remain, but never under a name that is read.
 //
 // A target that is a symbolic link is written where the link points. One that is not a regular file
-// (/dev/null, /dev/stdout, a FIFO) cannot be renamed over, so it is written directly.
+// (/dev/null, /dev/stdout, a FIFO) cannot be renamed over, so it is written directly. While a FileGroup
+// lives, commit() leaves the renaming to the group.
 //
 // Any failing system call throws Error{environment}: "cannot write TARGET: No space left on device".
 #pragma once
@@ -18,6 +19,13 @@
 #include "io/file_descriptor.hpp"
 
 namespace headlens::io {
+
+// What `path` points to, which need not exist yet. Empty for names of descriptors that are already open
+// (/dev/stdout, /proc/self/fd/3): whoever opened those holds the file itself and would not see it replaced.
+std::filesystem::path follow_links(std::filesystem::path path);
+
+// Renames a finished temporary file over its target.
+void replace_file(const std::filesystem::path& temporary, const std::filesystem::path& target);
 
 class AtomicFile {
  public:
@@ -37,6 +45,7 @@ class AtomicFile {
   void close();
 
   std::string shown_;                // the target as the user wrote it
+  std::filesystem::path folder_;     // of that name, for messages
   std::filesystem::path final_;      // the same with links followed; empty when written directly
   std::filesystem::path temporary_;  // empty once there is nothing to remove
   FileDescriptor file_;

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <vector>
 
+#include "base/parallel.hpp"
 #include "io/allocation.hpp"
 #include "io/byte_reader.hpp"
 #include "io/printable.hpp"
@@ -18,6 +19,7 @@ namespace {
 using ZipHandle = std::unique_ptr<zip_t, decltype(&zip_discard)>;
 
 constexpr std::string_view suffix = ".npy";
+constexpr std::size_t kFetchBytes = std::size_t{1} << 26;  // between two questions whether to stop
 
 // Damage to the archive is the input's fault, a failing disk the environment's.
 [[noreturn]] void fail_zip(const std::string& label, zip_error_t* error) {
@@ -45,7 +47,8 @@ class EntryReader final : public ByteReader {
   void fetch(void* out, std::size_t bytes) override {
     char* next = static_cast<char*>(out);
     while (bytes > 0) {
-      const zip_int64_t done = zip_fread(file_.get(), next, bytes);
+      heed();
+      const zip_int64_t done = zip_fread(file_.get(), next, std::min(bytes, kFetchBytes));
       if (done < 0) fail_zip(label(), zip_file_get_error(file_.get()));
       expect(*this, done > 0, "ends ", bytes, " bytes before the size the archive announces");
       next += done;

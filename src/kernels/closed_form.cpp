@@ -187,7 +187,8 @@ void ClosedFormKernel::add_row(const Side& a, Index key, const Side& b, const Mo
   }
 }
 
-Matrix<double> ClosedFormKernel::compute_tile(Workspace& work) const {
+Matrix<double> ClosedFormKernel::compute_tile(Workspace& work,
+                                              const std::function<void(double)>& report) const {
   const bool mlp = options_.kind == ModelKind::mlp;
   const Side &a = work.a, &b = work.b;
   const Index columns = padded(b.keys()), width = a.tokens.keys.cols();
@@ -198,6 +199,8 @@ Matrix<double> ClosedFormKernel::compute_tile(Workspace& work) const {
   Matrix<double> out(a.tokens.sets(), b.tokens.sets());
   Index set = 0;
   for (Index first = 0; first < a.keys(); first += kRows) {
+    heed();  // a set may have a million keys
+    report(static_cast<double>(first) / static_cast<double>(a.keys()));
     const Index rows = std::min(kRows, a.keys() - first);
     const MatrixView<double> products(work.products.data(), rows, b.keys(), columns);
     gemm(Trans::no, Trans::yes, 1.0, a.tokens.keys.view().block(first, 0, rows, width), b.tokens.keys.view(),
@@ -233,13 +236,23 @@ void ClosedFormKernel::finish_set(const Workspace& work, Index set, MatrixView<d
   }
 }
 
+// report(share of the item done), on the calling thread; on others nothing.
+static std::function<void(double)> report_on(int worker, const char* phase, Index item, Index items,
+                                             const Execution& execution) {
+  if (worker != 0) return [](double) {};
+  return [=, &execution](double share) {
+    execution.report(phase, static_cast<double>(item) + share, static_cast<double>(items));
+  };
+}
+
 // Items share their tile of a with the one before, more often than not.
 Matrix<double> ClosedFormKernel::compute_tile(const TokenSource& a, Tile i, const TokenSource& b, Tile j,
-                                              Workspace& work) const {
+                                              Workspace& work,
+                                              const std::function<void(double)>& report) const {
   if (work.tile_of_a != i.begin) prepare(a.tile(i.begin, i.begin + i.size), work.a);
   work.tile_of_a = i.begin;
   prepare(b.tile(j.begin, j.begin + j.size), work.b);
-  return compute_tile(work);
+  return compute_tile(work, report);
 }
 
 template <class T>
@@ -249,12 +262,13 @@ void ClosedFormKernel::compute(const TokenSource& a, Index first, Index last, co
   const Index count = last - first, across = tile_count(b.sets().count(), b.tile_sets());
   const int threads = thread_count(execution);
   std::vector<Workspace> workspaces(static_cast<std::size_t>(threads));
-  parallel_for(threads, tile_count(count, a.tile_sets()) * across, [&](Index item, int worker) {
-    if (worker == 0) execution.check_cancelled();
+  const Index items = tile_count(count, a.tile_sets()) * across;
+  parallel_for(threads, items, [&](Index item, int worker) {
     const Tile i = tile_at(count, a.tile_sets(), item / across);
     const Tile j = tile_at(b.sets().count(), b.tile_sets(), item % across);
     const Matrix<double> tile =
-        compute_tile(a, {first + i.begin, i.size}, b, j, workspaces[static_cast<std::size_t>(worker)]);
+        compute_tile(a, {first + i.begin, i.size}, b, j, workspaces[static_cast<std::size_t>(worker)],
+                     report_on(worker, "kernel", item, items, execution));
     if (!store<T>(tile, out.block(i.begin, j.begin, i.size, j.size)))
       throw_overflow(a.sets(), options_.score);
   });
@@ -267,13 +281,10 @@ void ClosedFormKernel::compute_symmetric(const TokenSource& a, MatrixView<T> out
   const int threads = thread_count(execution);
   std::vector<Workspace> workspaces(static_cast<std::size_t>(threads));
   parallel_for(threads, items, [&](Index item, int worker) {
-    if (worker == 0) {
-      execution.check_cancelled();
-      execution.report("kernel", static_cast<double>(item), static_cast<double>(items));
-    }
     const TilePair pair = lower_tile(item);
     const Tile i = tile_at(n, a.tile_sets(), pair.row), j = tile_at(n, a.tile_sets(), pair.col);
-    const Matrix<double> tile = compute_tile(a, i, a, j, workspaces[static_cast<std::size_t>(worker)]);
+    const Matrix<double> tile = compute_tile(a, i, a, j, workspaces[static_cast<std::size_t>(worker)],
+                                             report_on(worker, "kernel", item, items, execution));
     if (!store<T>(tile, out.block(i.begin, j.begin, i.size, j.size)))
       throw_overflow(a.sets(), options_.score);
     for (Index r = 0; r < i.size; ++r)

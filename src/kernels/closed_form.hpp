@@ -9,6 +9,8 @@
 // A pair of sets costs N N' moments (1 for mlp) and 2 N N' D flops.
 #pragma once
 
+#include <functional>
+
 #include <string>
 
 #include "headlens/execution.hpp"
@@ -45,9 +47,9 @@ class ClosedFormKernel {
 
   void prepare(TokenTile tokens, Side& side) const;
   void prepare_series(Side& side) const;
-  Matrix<double> compute_tile(const TokenSource& a, Tile i, const TokenSource& b, Tile j,
-                              Workspace& work) const;
-  Matrix<double> compute_tile(Workspace& work) const;
+  Matrix<double> compute_tile(const TokenSource& a, Tile i, const TokenSource& b, Tile j, Workspace& work,
+                              const std::function<void(double)>& report) const;
+  Matrix<double> compute_tile(Workspace& work, const std::function<void(double)>& report) const;
   void start_set(Workspace& work, Index set, Index columns) const;
   void finish_set(const Workspace& work, Index set, MatrixView<double> out) const;
   void add_row(const Side& a, Index key, const Side& b, const MomentRow& row) const;

@@ -22,6 +22,7 @@ void check_sets(const Sets& a, const Sets& b, const FeatureOptions& options) {
 }
 
 Kernel compute(const Sets& a, const Sets* b, const KernelOptions& options, const Execution& execution) {
+  const Heed heeding(execution);
   options.validate();
   const Sets& right = b ? *b : a;
   check_sets(a, right, options.features);

@@ -7,10 +7,17 @@
 #include <array>
 #include <cstdlib>
 
+#include "base/memory.hpp"
+#include "base/parallel.hpp"
+#include "headlens/error.hpp"
+
 namespace headlens {
 namespace {
 
 constexpr const char* kCoreVariable = "OPENBLAS_CORETYPE";
+constexpr const char* kThreadsVariable = "OPENBLAS_NUM_THREADS";
+// OpenBLAS's buffer of 128 MiB, a stack, and what malloc maps for a thread.
+constexpr std::uint64_t kBytesPerThread = 160ULL << 20;
 constexpr const char* kRepairedVariable = "HEADLENS_BLAS_REPAIRED";
 
 constexpr std::array<std::string_view, 3> kAvx512Cores = {"SkylakeX", "Cooperlake", "SapphireRapids"};
@@ -73,6 +80,30 @@ BlasInfo blas_info() {
 std::string blas_core_repair() {
   const BlasInfo info = blas_info();
   return info.core_fits || is_set(kCoreVariable) ? "" : info.wanted_core;
+}
+
+void drop_blas_threads(char** argv) {
+  const char* threads = std::getenv(kThreadsVariable);
+  if (address_space_left() == UINT64_MAX || (threads != nullptr && std::string_view(threads) == "1")) return;
+  if (setenv(kThreadsVariable, "1", 1) == 0) execv("/proc/self/exe", argv);
+}
+
+Execution within_address_space(const Execution& execution) {
+  const std::uint64_t left = address_space_left();
+  if (left == UINT64_MAX) return execution;
+  const std::uint64_t most = left / 2 / kBytesPerThread;  // half for the threads, half for the work
+  if (most == 0)
+    throw Error(ErrorCode::memory,
+                join("the limit on the address space (ulimit -v) leaves ", format_bytes(left), ", expected ",
+                     format_bytes(2 * kBytesPerThread), " or more: raise it by ",
+                     (2 * kBytesPerThread - left) / 1024 + 1, " KiB or lift it (ulimit -v unlimited)"));
+  Execution out = execution;
+  out.threads =
+      static_cast<int>(std::min<std::uint64_t>(most, static_cast<std::uint64_t>(thread_count(execution))));
+  const std::uint64_t beside = left - static_cast<std::uint64_t>(out.threads) * kBytesPerThread;
+  if (out.max_memory_bytes == 0) out.max_memory_bytes = std::min(free_memory_bytes(), beside) / 10 * 8;
+  out.max_memory_bytes = std::min(out.max_memory_bytes, beside);
+  return out;
 }
 
 void repair_blas_core(char** argv) {

@@ -131,7 +131,7 @@ BestSet search_sets(const ActiveExamples& active, Index size, Effort& effort) {
   Ranked ranked;
   while (out.tried < out.candidates && !effort.expired()) {
     effort.execution().check_cancelled();
-    effort.execution().report("brute force", out.tried, out.candidates);
+    effort.execution().report("brute force, sets of " + std::to_string(size), out.tried, out.candidates);
     const double left = std::ceil((out.candidates - out.tried) / kBlock);
     std::vector<Ranked> blocks(static_cast<std::size_t>(std::min(left, 4.0 * threads)));
     parallel_for(threads, static_cast<Index>(blocks.size()), [&](Index block, int) {

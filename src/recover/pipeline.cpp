@@ -6,6 +6,7 @@
 
 #include "attention/packing.hpp"
 #include "base/memory.hpp"
+#include "base/parallel.hpp"
 #include "headlens/error.hpp"
 #include "headlens/recover.hpp"
 #include "recover/certify.hpp"
@@ -149,6 +150,7 @@ void RecoverOptions::validate() const {
 
 Recovery recover(const Examples& examples, const RecoverOptions& options, const Execution& execution) {
   options.validate();
+  const Heed heeding(execution);
   const auto start = Clock::now();
   Recovery recovery;
   Certificate& certificate = recovery.certificate;

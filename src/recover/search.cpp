@@ -40,8 +40,10 @@ void Effort::report(const std::string& phase, int step, double relative_squares,
   execution_.check_cancelled();
   if (!execution_.progress) return;
   const std::string text = phase + ", " + std::to_string(heads) + " heads, step " + std::to_string(step);
-  // Digits won of the fourteen that float64 can give.
-  execution_.report(text, -0.5 * std::log10(std::max(relative_squares, 1e-28)), 14);
+  if (relative_squares < 1)
+    execution_.report_error(text, std::sqrt(relative_squares), kProof);
+  else
+    execution_.report(text, 0, 0);  // a phase without an error of its own
 }
 
 double Effort::seconds() const {

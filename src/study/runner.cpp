@@ -170,13 +170,9 @@ class Campaign {
   void watch() {
     if (!cancelled_ && execution_.cancelled && execution_.cancelled()) cancelled_ = stop_ = true;
     const std::lock_guard lock(mutex_);
-    const double seconds = seconds_since(start_), ran = static_cast<double>(summary_.ran);
     const Index left = static_cast<Index>(pending_.size()) + in_flight_;
     const Index done = summary_.total - left;
-    const std::string pace = ran > 0 ? fmt::format(", {:.2g}/s, {:.0f} s left", ran / seconds,
-                                                   static_cast<double>(left) * seconds / ran)
-                                     : "";
-    execution_.report(fmt::format("cells {}/{}{}", done, summary_.total, pace), static_cast<double>(done),
+    execution_.report(fmt::format("cells {}/{}", done, summary_.total), static_cast<double>(done),
                       static_cast<double>(summary_.total));
   }
 

@@ -5,6 +5,8 @@
 #include <numbers>
 #include <vector>
 
+#include "base/parallel.hpp"
+
 namespace headlens {
 namespace {
 
@@ -45,6 +47,7 @@ double log_bessel_i(double order, double y) {
 }  // namespace
 
 double log_plane_wave(Index dim, Index degree, double y) {
+  heed();
   const double nu = 0.5 * static_cast<double>(dim) - 1, order = nu + static_cast<double>(degree);
   const double x = 0.25 * y * y;
   if (x > kSeriesReach * (order + 1))

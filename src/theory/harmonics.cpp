@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "base/parallel.hpp"
+
 namespace headlens {
 
 double log_harmonics(Index dim, Index degree) {
@@ -13,6 +15,7 @@ double log_harmonics(Index dim, Index degree) {
 }
 
 double log_monomial_share(Index dim, Index power, Index degree) {
+  heed();  // high degrees of high dimensions take long, all in this function
   const Index m = (power - degree) / 2;
   const double p = static_cast<double>(power), half = 0.5 * static_cast<double>(dim);
   double sum = 0;

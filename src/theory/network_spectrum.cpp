@@ -4,6 +4,7 @@
 #include <functional>
 #include <numbers>
 
+#include "base/parallel.hpp"
 #include "headlens/error.hpp"
 #include "theory/bessel.hpp"
 #include "theory/harmonics.hpp"
@@ -121,6 +122,7 @@ Levels NetworkSpectrum::levels(Index degree) const {
   Levels out;
   double kept = 0;
   for_partitions(degree + 1, keys_ + 1, [&](const std::vector<Index>& degrees, Index sum) {
+    heed();
     const std::size_t depth = degrees.size();
     if (products.size() <= depth) products.emplace_back(y_.size());
     const std::vector<double>& factor = ratio[static_cast<std::size_t>(degrees.back())];

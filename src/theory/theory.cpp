@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/parallel.hpp"
 #include "headlens/error.hpp"
 #include "theory/complexity.hpp"
 #include "theory/learning_curve.hpp"
@@ -26,6 +27,7 @@ void TheoryOptions::validate() const {
 }
 
 Theory evaluate_theory(const TheoryOptions& options, const Execution& execution) {
+  const Heed heeding(execution);
   options.validate();
   const TaskOptions& task = options.task;
   const std::vector<TargetPart> parts = expand(task);

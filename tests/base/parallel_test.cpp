@@ -27,6 +27,60 @@ TEST(ParallelFor, VisitsEveryItemOnce) {
   }
 }
 
+// Every item lasts until somebody is told to stop: without that the test would not end.
+TEST(ParallelFor, AStopReachesItemsInTheirMidst) {
+  for (const int threads : {1, 2, 4}) {
+    std::atomic<int> asked{0};
+    Execution execution;
+    execution.cancelled = [&, caller = std::this_thread::get_id()] {
+      EXPECT_EQ(std::this_thread::get_id(), caller);
+      return ++asked > 5;
+    };
+    const Heed heeding(execution);
+    EXPECT_THROW(parallel_for(threads, threads,
+                              [](Index, int) {
+                                for (;;) heed();
+                              }),
+                 Error);
+  }
+}
+
+TEST(ParallelFor, AStopReachesOthersWhenTheCallingThreadHasNoItemLeft) {
+  std::atomic<int> asked{0};
+  std::atomic<bool> others_work{false};
+  Execution execution;
+  execution.cancelled = [&] { return ++asked > 5; };
+  const Heed heeding(execution);
+  EXPECT_THROW(parallel_for(3, 3,
+                            [&](Index, int worker) {
+                              while (worker == 0 && !others_work) std::this_thread::yield();
+                              others_work = true;
+                              while (worker != 0) heed();
+                            }),
+               Error);
+}
+
+TEST(ParallelFor, AStopReachesLoopsInsideItems) {
+  std::atomic<int> asked{0};
+  Execution execution;
+  execution.cancelled = [&] { return ++asked > 5; };
+  const Heed heeding(execution);
+  EXPECT_THROW(parallel_for(2, 2,
+                            [](Index, int) {
+                              parallel_for(2, 2, [](Index, int) {
+                                for (;;) heed();
+                              });
+                            }),
+               Error);
+}
+
+TEST(ParallelFor, NobodyIsAskedOnceTheCallIsOver) {
+  Execution execution;
+  execution.cancelled = [] { return true; };
+  { const Heed heeding(execution); }
+  parallel_for(2, 4, [](Index, int) { heed(); });
+}
+
 TEST(ParallelFor, DoesNothingForNoItems) {
   parallel_for(4, 0, [](Index, int) { FAIL(); });
 }

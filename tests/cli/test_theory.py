@@ -134,7 +134,7 @@ def test_measured_errors_are_the_predicted_ones(tmp_path, target, model, penalty
         ("correlation --degree 64 --dim 1000000 --model mlp", ["complexity of correlation", "lower dim"]),
         ("mixture", ["mixture", "depends on beta"]),
         ("", ["subcommand"]),
-        ("parity", ["subcommand"]),
+        ("parity", ["'parity' is not a command of headlens theory"]),
     ],
 )
 def test_refusals(line, words):

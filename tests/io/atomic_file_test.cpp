@@ -160,9 +160,9 @@ TEST_F(AtomicFileTest, ImpossibleTargetsAreErrors) {
   write(folder / "a", "text");
   expect_error([&] { open(folder); }, {"cannot write " + folder.string(), "Is a directory"},
                ErrorCode::environment);
-  expect_error([&] { open(folder / "no" / "a"); }, {"no/a", "No such file or directory"},
+  expect_error([&] { open(folder / "no" / "a"); }, {"no/a", "the folder", "does not exist"},
                ErrorCode::environment);
-  expect_error([&] { open(folder / "a" / "b"); }, {"a/b", "Not a directory"}, ErrorCode::environment);
+  expect_error([&] { open(folder / "a" / "b"); }, {"a/b", "is not a folder"}, ErrorCode::environment);
   expect_error([&] { open(""); }, {"cannot write", "No such file or directory"}, ErrorCode::environment);
   expect_error([&] { open(folder / std::string(300, 'x')); }, {"File name too long"}, ErrorCode::environment);
   expect_only("a");

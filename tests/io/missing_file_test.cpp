@@ -70,7 +70,7 @@ TEST_F(MissingFileTest, FullDiskOnWriting) {
 
 TEST_F(MissingFileTest, MissingFolderOnWriting) {
   for (const auto& write : writers)
-    expect_error([&] { write(folder / "no" / "a"); }, {"cannot write", "No such file or directory"},
+    expect_error([&] { write(folder / "no" / "a"); }, {"cannot write", "the folder", "does not exist"},
                  ErrorCode::environment);
 }
 

@@ -1,0 +1,124 @@
+"""SIGTERM ends every command within a moment, whatever it is at, with nothing written; and what it shows meanwhile."""
+
+import os
+import pty
+import select
+import signal
+import subprocess
+import time
+
+import numpy as np
+import pytest
+from binary import command, run
+
+SOON = 5.0  # seconds: a busy machine included; the work itself takes half a minute or more
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Problems of half a minute or more."""
+    at = tmp_path_factory.mktemp("large")
+    rng = np.random.default_rng(0)
+
+    def sets(name, n, keys, d=16, y=None):
+        arrays = {"query": rng.standard_normal((n, d)), "keys": rng.standard_normal((n, keys, d))}
+        np.savez(at / f"{name}.npz", **arrays, y=rng.standard_normal(n) if y is None else y)
+
+    sets("many", 6000, 8)
+    sets("labels", 4000, 8, y=rng.integers(0, 3, 4000))
+    sets("long", 4, 200_000)
+    sets("two", 2, 500_000)
+    sets("few", 40, 8)
+    run("fit few.npz --heads 2000 -o finite.hlm", cwd=at)
+    run("fit few.npz --heads inf -o infinite.hlm", cwd=at)
+    run("generate hard-parity --dim 40 --size 3 --count 4 -o ex.npz --layer-out layer.npz", cwd=at)
+    (at / "study.toml").write_text(
+        'name = "s"\ncommand = "fit"\nseeds = [1]\n[fixed]\ntask = "power-mean"\nheads = 1000\n'
+        "[grid]\nsamples = [5000, 6000]\n"
+    )
+    return at
+
+
+COMMANDS = {
+    "primal": "fit many.npz --heads 300 --solver primal --ridge auto -o m",
+    "dual": "fit many.npz --heads 1000 --solver dual --ridge auto -o m",
+    "given penalty": "fit many.npz --heads 1000 --ridge 1e-3 -o m",
+    "double": "fit many.npz --heads 1000 --ridge 1e-14 -o m",
+    "iterative": "fit many.npz --heads 2000 --solver iterative --max-memory 1500M -o m",
+    "huber": "fit many.npz --heads 1000 --loss huber -o m",
+    "logistic": "fit labels.npz --heads 1000 --loss logistic -o m",
+    "hinge": "fit labels.npz --heads 1000 --loss hinge -o m",
+    "norm ball": "fit many.npz --heads 2000 --norm-ball 1,1 -o m",
+    "network": "fit many.npz --model mlp --heads 17000 -o m",
+    "long sets": "fit long.npz --heads 10000 --ridge 1 -o m",
+    "infinitely many heads": "fit many.npz --heads inf -o m",
+    "centres": "fit many.npz --heads inf --centres 3000 -o m",
+    "a million keys": "fit two.npz --heads inf -o m",
+    "kernel": "kernel many.npz -o k",
+    "exact kernel": "kernel many.npz --bias-scale 1 --exact -o k",
+    "softmax kernel": "kernel many.npz --score softmax -o k",
+    "kernel of long sets": "kernel long.npz -o k",
+    "predict": "predict finite.hlm long.npz -o p",
+    "predict with a kernel": "predict infinite.hlm two.npz -o p",
+    "evaluate": "evaluate finite.hlm long.npz",
+    "generate": "generate native --count 400000 --keys 64 --dim 64 --max-memory 60G -o g",
+    "generate long sets": "generate native --count 40 --keys 2000000 --max-memory 60G -o g",
+    "inspect": "inspect layer.npz --samples 300000000",
+    "fourier": "inspect layer.npz --fourier 5 --samples 3000",
+    "theory": "theory native --model mlp --dim 1000000",
+    "study": "study run study.toml -o r.db",
+}
+
+
+@pytest.mark.parametrize("case", COMMANDS)
+def test_sigterm(folder, case):
+    before = sorted(p.name for p in folder.iterdir())
+    for wait in (0.7, 2.5):
+        words = command(COMMANDS[case])
+        with subprocess.Popen(words, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+            time.sleep(wait)
+            if process.poll() is not None:
+                assert wait > 1 and process.returncode in (0, 3), process.stderr.read()[-300:]
+                break
+            sent = time.monotonic()
+            process.send_signal(signal.SIGTERM)
+            try:
+                process.communicate(timeout=SOON)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                pytest.fail(f"{case}: still at work {time.monotonic() - sent:.0f} s after SIGTERM")
+        assert process.returncode == 130
+        for name in ("r.db", "r.db-wal", "r.db-shm"):
+            (folder / name).unlink(missing_ok=True)
+        assert sorted(p.name for p in folder.iterdir()) == before
+
+
+def watch(words, folder, seconds):
+    """What a terminal would show."""
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(words, cwd=folder, stdout=subprocess.DEVNULL, stderr=theirs) as process:
+        os.close(theirs)
+        shown, end = b"", time.monotonic() + seconds
+        while time.monotonic() < end and process.poll() is None:
+            if select.select([ours], [], [], 0.1)[0]:
+                try:
+                    shown += os.read(ours, 65536)
+                except OSError:  # Linux: the other side is closed
+                    break
+        process.send_signal(signal.SIGTERM)
+        process.wait(timeout=30)
+    os.close(ours)
+    return [line.strip() for line in shown.decode().split("\r\x1b[K") if line.strip()]
+
+
+def test_a_terminal_shows_phase_share_and_time(folder):
+    lines = watch(command("kernel long.npz -o k"), folder, 6)
+    assert any("kernel" in x and "%" in x and "left of this phase" in x for x in lines), lines[-3:]
+    lines = watch(command("recover ex.npz --method brute-force -o m"), folder, 4)
+    assert any(x.startswith("brute force, sets of ") and "%" in x for x in lines), lines[-3:]
+
+
+def test_an_iteration_shows_its_error_and_goal(folder):
+    lines = watch(command("fit labels.npz --loss logistic --heads 300 --ridge 1e-6 -o m"), folder, 20)
+    found = [x for x in lines if "newton" in x]
+    assert found and all("error" in x and "goal 1.0e-08" in x and "%" not in x for x in found)
