@@ -23,10 +23,11 @@ void strtri_(const char* uplo, const char* diag, const int* n, float* a, const i
 void dgeqrt3_(const int* m, const int* n, double* a, const int* lda, double* t, const int* ldt, int* info);
 void sgeqrt3_(const int* m, const int* n, float* a, const int* lda, float* t, const int* ldt, int* info);
 
-// LQ by Householder reflections, kept in a and tau; C = C Q^T (side "R", trans "T") and its siblings.
+// LQ by Householder reflections, kept in a and tau; C = C Q^T (side "R", trans "T") and its siblings. dormlq
+// writes to a for a moment.
 void dgelqf_(const int* m, const int* n, double* a, const int* lda, double* tau, double* work,
              const int* lwork, int* info);
-void dormlq_(const char* side, const char* trans, const int* m, const int* n, const int* k, const double* a,
+void dormlq_(const char* side, const char* trans, const int* m, const int* n, const int* k, double* a,
              const int* lda, const double* tau, double* c, const int* ldc, double* work, const int* lwork,
              int* info, std::size_t, std::size_t);
 

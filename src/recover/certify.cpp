@@ -45,6 +45,7 @@ RecoveryStatus verdict(const Split& split, const Candidate& candidate, const Cha
       generalises && candidate.held_out_error < 0.9 && !challenge.more_heads_help && challenge.leaves_noise;
   if (noise_floor && challenge.agrees && challenge.returns) return RecoveryStatus::approximate;
   if (expired) return RecoveryStatus::stalled;
+  if (challenge.more_heads_help && challenge.too_few_to_ask) return RecoveryStatus::needs_more_examples;
   return generalises ? RecoveryStatus::not_identified : RecoveryStatus::needs_more_examples;
 }
 

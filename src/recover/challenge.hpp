@@ -8,6 +8,7 @@ namespace headlens {
 struct Challenge {
   bool agrees = false;           // an independent start ended at the same heads
   bool more_heads_help = false;  // twice the heads explain the held-out examples better: the count is wrong
+  bool too_few_to_ask = false;   // for more heads there are fewer equations than unknowns ask for
   bool leaves_noise = false;     // the residual has no structure (whiteness.hpp)
   bool returns = false;          // nudged by 1e-3, the heads come back: no direction is flat
 };

@@ -152,6 +152,11 @@ Words noise_words(const Situation& s, const Certificate& c) {
                         c.examples_per_unknown, kFewestEquations),
             fmt::format("Give about {:.0f} examples ({:.0f} equations per unknown).", std::ceil(wanted), kComfortable)};
   }
+  if (challenge.more_heads_help && challenge.too_few_to_ask)
+    return {fmt::format("{} heads leave {:.1e} of the held-out labels, and for more heads there are fewer than {:.1f} "
+                        "equations per unknown.",
+                        c.heads, c.held_out_error, kFewestEquations),
+            "Give more examples."};
   if (c.status == RecoveryStatus::needs_more_examples)
     return {fmt::format("The heads fit their own examples ({:.1e}) far better than the held-out ones ({:.1e}).",
                         c.train_error, c.held_out_error),

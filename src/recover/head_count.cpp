@@ -145,7 +145,8 @@ Found search_head_count(const Split& split, const Starts& starts, Effort& effort
   for (Index heads = first; best.best.held_out_error > kProof && heads < most && !effort.expired();) {
     heads = std::min(heads < kDoubleBelow ? 2 * heads : heads + heads / 2, most);
     best.challenge.more_heads_help = true;  // until shown otherwise
-    if (examples_per_unknown(split, heads) < kFewestEquations) break;
+    best.challenge.too_few_to_ask = examples_per_unknown(split, heads) < kFewestEquations;
+    if (best.challenge.too_few_to_ask) break;
     const bool noise = leaves_noise(split, best.best, starts.options.seed, effort);
     if (noise && drop_surplus(split, starts, effort, best, certificate)) return best;
     // Where fewer heads are at a noise floor already, more must first show that they help.
@@ -165,7 +166,8 @@ Found search_head_count(const Split& split, const Starts& starts, Effort& effort
     else if (heads > 2 * first)
       break;
   }
-  if (best.challenge.more_heads_help && leaves_noise(split, best.best, starts.options.seed, effort) &&
+  if (best.challenge.more_heads_help && !best.challenge.too_few_to_ask &&
+      leaves_noise(split, best.best, starts.options.seed, effort) &&
       !drop_surplus(split, starts, effort, best, certificate))
     best.challenge.more_heads_help = more_heads_help(split, best, starts, effort, certificate);
   if (!best.settled())

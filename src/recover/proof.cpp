@@ -21,7 +21,7 @@ constexpr double kFaintLogits = 1e-6; // or an error of Theta that moves no logi
 constexpr double kTightEnough = 1e-9; // relative bars below this need no further digit
 constexpr double kNoNoise = 1e-6;     // relative residuals below this are hardly ever noise of the labels
 constexpr Index kSmall = 400;          // entries of Theta whose factor takes a few hundredths of a second
-constexpr Index kCheap = 200;          // entries of Theta with which a few dozen factorisations take no time
+constexpr Index kCheap = 120;          // entries of Theta with which a few dozen factorisations take no time
 constexpr double kSolved = 1e-12;     // training error of a problem that left nothing
 constexpr double kNudge = 1e-4, kNudgeBars = 30;
 constexpr double kReturned = 3;     // bars: as far as two ends of the same minimum may lie apart

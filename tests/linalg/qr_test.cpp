@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "base/parallel.hpp"
 #include "base/random.hpp"
 #include "linalg/blas.hpp"
 
@@ -39,7 +40,9 @@ TEST(TallQr, FactorTimesItsTransposeIsTheGramMatrix) {
         for (Index q = 0; q <= j; ++q) product += lower(i, q) * lower(j, q);
         // Both sides are sums of `rows` products of numbers of size one.
         EXPECT_NEAR(product, dot(a, i, a, j), 1e-14 * static_cast<double>(rows + cols)) << rows << " x " << cols;
-        if (j < i) EXPECT_EQ(lower(j, i), 0);
+        if (j < i) {
+          EXPECT_EQ(lower(j, i), 0);
+        }
       }
   }
 }
@@ -63,6 +66,20 @@ TEST(TallQr, RotationKeepsNormsAndSplitsOffTheRange) {
   gemm(Trans::no, Trans::no, -1.0, a.view(), x.view(), 1.0, left.view());
   for (Index i = 0; i < cols; ++i)
     for (Index c = 0; c < 3; ++c) EXPECT_NEAR(dot(a, i, left, c), 0, 1e-12);
+}
+
+// LAPACK writes to the reflectors while it applies them.
+TEST(TallQr, RotatesOnSeveralThreadsAtOnce) {
+  const TallQr qr(gaussian(300, 40, 1));
+  Matrix<double> expected = gaussian(300, 7, 2);
+  qr.rotate(expected);
+  std::vector<Matrix<double>> rotated(64);
+  parallel_for(4, 64, [&](Index i, int) {
+    rotated[std::size_t(i)] = gaussian(300, 7, 2);
+    qr.rotate(rotated[std::size_t(i)]);
+  });
+  for (const Matrix<double>& one : rotated)
+    EXPECT_TRUE(std::equal(one.data(), one.data() + 300 * 7, expected.data()));
 }
 
 // A Gram matrix would lose a direction of 1e-11 in rounding: its square is below eps.

@@ -52,8 +52,9 @@ TEST(Certificate, HoldsForNearlyParallelHeads) {
       const Recovery recovery = recover(gaussian_examples(layer, 150, 4, seed + 50), {}, {.threads = 1});
       expect_bars_hold(recovery, layer, "eps " + std::to_string(eps) + " seed " + std::to_string(seed));
       recovered += recovery.certificate.status == RecoveryStatus::recovered;
-      if (recovery.certificate.status == RecoveryStatus::not_identified)
+      if (recovery.certificate.status == RecoveryStatus::not_identified) {
         EXPECT_GE(recovery.certificate.heads_in_doubt.size(), 2u) << recovery.certificate.reason;
+      }
     }
   EXPECT_GE(recovered, 8);  // 1e-2 and 1e-3 leave enough digits
 }
@@ -82,8 +83,9 @@ TEST(Certificate, TenTimesTheExamplesAreNotWorse) {
     const Recovery few = recover(gaussian_examples(layer, 60, 4, seed), {}, {.threads = 1});
     const Recovery many = recover(gaussian_examples(layer, 600, 4, seed), {}, {.threads = 1});
     expect_bars_hold(many, layer, "many examples");
-    if (few.certificate.status == RecoveryStatus::recovered)
+    if (few.certificate.status == RecoveryStatus::recovered) {
       EXPECT_EQ(many.certificate.status, RecoveryStatus::recovered);
+    }
   }
 }
 
@@ -96,7 +98,9 @@ TEST(Certificate, MeanPoolingHeadsAreIdentified) {
     int pooling = 0;
     for (const HeadReport& head : recovery.certificate.per_head) {
       pooling += head.mean_pooling;
-      if (head.mean_pooling) EXPECT_EQ(head.scale, 0);
+      if (head.mean_pooling) {
+        EXPECT_EQ(head.scale, 0);
+      }
     }
     EXPECT_EQ(pooling, 1);
     EXPECT_LT(compare_layers(*recovery.layer, layer).worst_error, 1e-10);
