@@ -208,8 +208,8 @@ void add_inspect(CLI::App& app) {
   command.add_option("-o,--output", a->output, "layer to write (.npz: Theta, W)")->type_name("LAYER");
   add_whole(command, "--tokens", a->inspect.tokens, "number of tokens of a sampled input", "k")
       ->capture_default_str();
-  add_whole(command, "--samples", a->inspect.samples, "number of rows to sample, each from an input of its own",
-            "n")
+  add_whole(command, "--samples", a->inspect.samples,
+            "number of rows to sample, each from an input of its own", "n")
       ->capture_default_str();
   add_whole(command, "--fourier", a->fourier,
             "Fourier coefficients of the outputs up to this degree; exact for d <= 12, else from samples",

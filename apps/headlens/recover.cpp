@@ -87,14 +87,16 @@ std::string weakest_text(const Certificate& c) {
   if (!c.smallest_singular_value.value_or(0) || c.weakest_shares.empty()) return "";
   const auto most = std::max_element(c.weakest_shares.begin(), c.weakest_shares.end());
   return fmt::format(
-      "\nleast seen        moving Theta by its own size along the direction that the labels see least changes them\n"
+      "\nleast seen        moving Theta by its own size along the direction that the labels see least "
+      "changes them\n"
       "                  by {:.1e} of their size; {:.0f}% of that direction lies in head {}",
       *c.smallest_singular_value, 100 * *most, most - c.weakest_shares.begin());
 }
 
 // Three decimals where they say something.
 std::string size_text(double size) {
-  return size == 0 || (size >= 0.01 && size < 1e4) ? fmt::format("{:.3f}", size) : fmt::format("{:.1e}", size);
+  return size == 0 || (size >= 0.01 && size < 1e4) ? fmt::format("{:.3f}", size)
+                                                   : fmt::format("{:.1e}", size);
 }
 
 std::string heads_text(const Certificate& c) {
@@ -120,8 +122,8 @@ std::string certificate_text(const Certificate& c) {
   text += fmt::format(
       "heads             {}\nheld-out error    {:.2e} (on {} of {} examples; training {:.2e})\n"
       "equations/unknown {:.2f}\nwork              {} starts, {} steps, {} inner steps, {:.2f} s\n",
-      c.heads, c.held_out_error, c.held_out, c.examples, c.train_error, c.examples_per_unknown, c.starts, c.steps,
-      c.inner_steps, c.seconds);
+      c.heads, c.held_out_error, c.held_out, c.examples, c.train_error, c.examples_per_unknown, c.starts,
+      c.steps, c.inner_steps, c.seconds);
   text += "heads tried      ";
   for (const HeadCountTrial& trial : c.trials)
     text += fmt::format(" {}: {:.1e}", trial.heads, trial.held_out_error);

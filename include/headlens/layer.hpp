@@ -38,7 +38,11 @@ Examples make_examples(Array x, Array y, const std::string& name = "examples");
 
 // .npz with `Theta` and `W`; .npz with `X` and `Y`. Loading a layer that was written as uncertified is noted.
 AttentionLayer load_layer(const std::filesystem::path& path, const Execution& execution);
-enum class Certified { yes, no, not_said };  // written as `certified`, 1 or 0; not at all where it was not said
+enum class Certified {
+  yes,
+  no,
+  not_said
+};  // written as `certified`, 1 or 0; not at all where it was not said
 void save_layer(const std::filesystem::path& path, const AttentionLayer& layer,
                 Certified certified = Certified::not_said);
 Examples load_examples(const std::filesystem::path& path, const Execution& execution);

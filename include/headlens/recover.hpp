@@ -121,7 +121,8 @@ struct Certificate {
 
 struct Recovery {
   std::optional<AttentionLayer> layer;  // empty unless recovered or approximate
-  std::optional<AttentionLayer> best;   // what was found, certified or not; empty where there was nothing to find
+  std::optional<AttentionLayer>
+      best;  // what was found, certified or not; empty where there was nothing to find
   Certificate certificate;
   std::optional<Array> sculpt_span;  // (m-1, d, d): estimated directions Theta_i - Theta_j, orthonormal
 };

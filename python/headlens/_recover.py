@@ -12,6 +12,7 @@ from ._arrays import as_float64
 from ._call import fill, settings, warn, whole_number
 from ._layer import AttentionLayer
 
+
 @dataclass(frozen=True)
 class Certificate:
     """The evidence for a recovery, in the words of `headlens recover --json`."""

@@ -1,5 +1,5 @@
-// Householder QR of a tall matrix: A (n, p) = Q L^T with L lower triangular. L is the Cholesky factor of A^T A,
-// found without forming A^T A: singular values of A are kept to eps |A|, where a Gram matrix keeps them to
+// Householder QR of a tall matrix: A (n, p) = Q L^T with L lower triangular. L is the Cholesky factor of A^T
+// A, found without forming A^T A: singular values of A are kept to eps |A|, where a Gram matrix keeps them to
 // sqrt(eps) |A|.  2 n p^2 flops on the calling thread, by LAPACK.
 #pragma once
 

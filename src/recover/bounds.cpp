@@ -12,10 +12,10 @@ namespace {
 
 constexpr double kEpsilon = std::numeric_limits<double>::epsilon();
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kRoundings = 4;   // in units of eps, of every logit and of every sum
+constexpr double kRoundings = 4;       // in units of eps, of every logit and of every sum
 constexpr double kAboveRounding = 10;  // times the rounding: what a solver at its floor may show
-constexpr double kSpent = 2;       // the part of the label error that the fit has absorbed, beside what it left
-constexpr double kCurvature = 2;   // beyond first order; challenge.hpp checks that it holds
+constexpr double kSpent = 2;  // the part of the label error that the fit has absorbed, beside what it left
+constexpr double kCurvature = 2;  // beyond first order; challenge.hpp checks that it holds
 constexpr Index kLargestEigen = 512;
 constexpr int kIterations = 40;
 
@@ -73,12 +73,14 @@ Matrix<double> rows_of_theta(const Matrix<double>& inverse, Index d, Index m, In
 // |dW_i| <= nu (|L_1^-T rows|^2 + |L_1^-T coupling L^-T rows|^2)^(1/2)
 std::vector<double> w_norms(const Linearisation& at, const Matrix<double>& inverse,
                             const std::vector<double>& weights) {
-  const Index d = at.theta.rows(), m = at.theta.cols() / d, features = m * d, e = at.w.cols(), p = inverse.cols();
+  const Index d = at.theta.rows(), m = at.theta.cols() / d, features = m * d, e = at.w.cols(),
+              p = inverse.cols();
   Matrix<double> own = inverse_transposed(at.phi);
   std::vector<Matrix<double>> through;  // of every output
   for (Index c = 0; c < e; ++c) {
     Matrix<double> product(features, p);
-    gemm(Trans::no, Trans::no, 1.0, at.coupling.view().block(c * features, 0, features, p), inverse, 0.0, product);
+    gemm(Trans::no, Trans::no, 1.0, at.coupling.view().block(c * features, 0, features, p), inverse, 0.0,
+         product);
     trsm(Side::left, Trans::yes, at.phi, product);
     through.push_back(std::move(product));
   }

@@ -18,7 +18,7 @@ struct HeadBound {
 struct Bounds {
   std::vector<HeadBound> heads;  // in the coordinates of the weights
   std::vector<HeadBound> plain;  // in those of the examples
-  double label_error = 0;  // nu
+  double label_error = 0;        // nu
   // The direction of Theta in which the heads, each in units of its own size, are seen least. Unit length in
   // those units.
   Matrix<double> weakest;  // (d, m d)

@@ -43,7 +43,8 @@ RecoveryStatus verdict(const Split& split, const Candidate& candidate, const Cha
   const bool generalises = candidate.held_out_error < 2 * expected * candidate.train_error;
   const bool noise_floor =
       generalises && candidate.held_out_error < 0.9 && !challenge.more_heads_help && challenge.leaves_noise;
-  if (noise_floor && challenge.agrees && challenge.returns) return RecoveryStatus::approximate;
+  if (noise_floor && challenge.agrees && challenge.returns && challenge.bars_tell)
+    return RecoveryStatus::approximate;
   if (expired) return RecoveryStatus::stalled;
   if (challenge.more_heads_help && challenge.too_few_to_ask) return RecoveryStatus::needs_more_examples;
   return generalises ? RecoveryStatus::not_identified : RecoveryStatus::needs_more_examples;
@@ -62,6 +63,14 @@ void describe(const Proof& proof, const Candidate& candidate, const Units& units
   }
   certificate.smallest_singular_value = proof.response;
   certificate.weakest_shares = proof.shares;
+}
+
+std::vector<Index> heads_beyond(const Certificate& certificate, double bar) {
+  std::vector<Index> out;
+  for (std::size_t i = 0; i < certificate.per_head.size(); ++i)
+    if (!(std::max(certificate.per_head[i].theta_bar, certificate.per_head[i].w_bar) < bar))
+      out.push_back(static_cast<Index>(i));
+  return out;
 }
 
 bool describe(const Split& split, const Candidate& candidate, const Units& units, std::uint64_t seed,

@@ -25,6 +25,9 @@ RecoveryStatus verdict(const Split& split, const Candidate& candidate, const Cha
 // What was proved of every head, for the certificate.
 void describe(const Proof& proof, const Candidate& candidate, const Units& units, Certificate& certificate);
 
+// Heads with a relative bar of this size or more.
+std::vector<Index> heads_beyond(const Certificate& certificate, double bar);
+
 // Conditioning, noise, and every head with its error bars; false where the heads cannot be evaluated.
 bool describe(const Split& split, const Candidate& candidate, const Units& units, std::uint64_t seed,
               Effort& effort, Certificate& certificate);

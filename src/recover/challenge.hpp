@@ -10,6 +10,7 @@ struct Challenge {
   bool more_heads_help = false;  // twice the heads explain the held-out examples better: the count is wrong
   bool too_few_to_ask = false;   // for more heads there are fewer equations than unknowns ask for
   bool leaves_noise = false;     // the residual has no structure (whiteness.hpp)
+  bool bars_tell = false;        // the 95% bars of all heads are smaller than the heads
   bool returns = false;          // nudged by 1e-3, the heads come back: no direction is flat
 };
 

@@ -1,5 +1,5 @@
-// Examples that say something new. The layer treats the tokens of an example alike, so an example whose tokens
-// were seen before, in whatever order, adds no equation; tokens of signs repeat soon.
+// Examples that say something new. The layer treats the tokens of an example alike, so an example whose
+// tokens were seen before, in whatever order, adds no equation; tokens of signs repeat soon.
 #pragma once
 
 #include "recover/search.hpp"

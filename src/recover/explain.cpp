@@ -11,7 +11,7 @@
 namespace headlens {
 namespace {
 
-constexpr double kSaturated = 1e-6;      // of a row's weight: what a saturated head leaves to all other tokens
+constexpr double kSaturated = 1e-6;  // of a row's weight: what a saturated head leaves to all other tokens
 constexpr double kMostlySaturated = 0.8;  // of the rows: then the lack of others is the likely cause
 constexpr double kComfortable = 8;        // equations per unknown with which recovery nearly always succeeds
 constexpr double kParallel = 0.1;         // relative distance of two Theta that are hard to tell apart
@@ -34,7 +34,8 @@ std::string upper_first(std::string text) {
 
 // The share of rows in which some head puts all its weight on one token.
 double saturated_share(const Split& split, const Candidate& candidate) {
-  const Index m = candidate.heads(), k = split.tokens, rows = std::min<Index>(split.train_x.rows, 4096 / k * k);
+  const Index m = candidate.heads(), k = split.tokens,
+              rows = std::min<Index>(split.train_x.rows, 4096 / k * k);
   if (m == 0 || rows == 0) return 0;
   Matrix<double> p(rows * m, k), phi(rows, m * split.train_x.cols);
   AttentionMap<double>(split.train_x.block(0, 0, rows, split.train_x.cols), k, m, 1)
@@ -43,7 +44,8 @@ double saturated_share(const Split& split, const Candidate& candidate) {
   for (Index row = 0; row < rows; ++row) {
     bool any = false;
     for (Index i = 0; i < m; ++i)
-      any = any || *std::max_element(p.view().row(row * m + i), p.view().row(row * m + i) + k) > 1 - kSaturated;
+      any =
+          any || *std::max_element(p.view().row(row * m + i), p.view().row(row * m + i) + k) > 1 - kSaturated;
     saturated += any;
   }
   return static_cast<double>(saturated) / static_cast<double>(rows);
@@ -51,12 +53,14 @@ double saturated_share(const Split& split, const Candidate& candidate) {
 
 std::string saturation_words(double share) {
   return fmt::format(
-      " In {:.0f}% of the rows a head puts all its weight on one token; such rows show which token wins, but not by "
+      " In {:.0f}% of the rows a head puts all its weight on one token; such rows show which token wins, but "
+      "not by "
       "how much.",
       100 * share);
 }
 const char* const kSaturationAdvice =
-    "If you can query the layer, ask with smaller tokens (a tenth of their size, say); otherwise give many more "
+    "If you can query the layer, ask with smaller tokens (a tenth of their size, say); otherwise give many "
+    "more "
     "examples.";
 
 Words unseen_words(const std::vector<std::vector<double>>& directions, double held_out) {
@@ -64,10 +68,13 @@ Words unseen_words(const std::vector<std::vector<double>>& directions, double he
   for (std::size_t i = 0; i < std::min<std::size_t>(directions.size(), 4); ++i)
     where += (i ? "; " : "") + describe_direction(directions[i]);
   if (directions.size() > 4) where += fmt::format("; and {} more", directions.size() - 4);
-  return {fmt::format("The held-out labels are predicted to {:.1e}, but within an example the tokens never vary along: "
-                      "{}. The labels say nothing about the heads there.",
-                      held_out, where),
-          "Give tokens that vary along every direction, or leave these directions out of X and recover the rest."};
+  return {
+      fmt::format(
+          "The held-out labels are predicted to {:.1e}, but within an example the tokens never vary along: "
+          "{}. The labels say nothing about the heads there.",
+          held_out, where),
+      "Give tokens that vary along every direction, or leave these directions out of X and recover the "
+      "rest."};
 }
 
 // Two heads in doubt whose Theta are nearly the same.
@@ -85,7 +92,8 @@ std::string parallel_words(const Candidate& c, const std::vector<Index>& heads) 
       const double gap = std::sqrt(squares / std::max(size, 1e-300));
       if (gap < kParallel)
         return fmt::format(
-            " Heads {} and {} have nearly the same Theta (they differ by {:.1e} of its size), so the labels hardly "
+            " Heads {} and {} have nearly the same Theta (they differ by {:.1e} of its size), so the labels "
+            "hardly "
             "show how W is shared between them.",
             i, j, gap);
     }
@@ -98,13 +106,17 @@ Words doubt_words(const Situation& s, Certificate& certificate) {
   switch (proof.doubt) {
     case Doubt::wide_bars: {
       certificate.unseen_directions = unseen_directions(s.split);
-      if (!certificate.unseen_directions.empty()) return unseen_words(certificate.unseen_directions, held_out);
+      if (!certificate.unseen_directions.empty())
+        return unseen_words(certificate.unseen_directions, held_out);
       const double saturated = saturated_share(s.split, s.candidate);
-      Words words{fmt::format("The held-out labels are predicted to {:.1e}, but {} cannot be bounded: errors of 1% or "
-                              "more would move no label by more than rounding does.",
-                              held_out, list_of(proof.heads)),
-                  "Give more examples, or tokens on which these heads differ more. --keep-uncertified FILE writes the "
-                  "layer that was found."};
+      Words words{
+          fmt::format(
+              "The held-out labels are predicted to {:.1e}, but {} cannot be bounded: errors of 1% or "
+              "more would move no label by more than rounding does.",
+              held_out, list_of(proof.heads)),
+          "Give more examples, or tokens on which these heads differ more. --keep-uncertified FILE writes "
+          "the "
+          "layer that was found."};
       words.reason += parallel_words(s.candidate, proof.heads);
       if (saturated > kMostlySaturated) {
         words.reason += saturation_words(saturated);
@@ -113,32 +125,43 @@ Words doubt_words(const Situation& s, Certificate& certificate) {
       return words;
     }
     case Doubt::another_layer:
-      return {fmt::format("The held-out labels are predicted to {:.1e}, but after a small push along the direction that "
-                          "the labels see least, {} did not come back to the same values.",
-                          held_out, proof.heads.empty() ? "the heads" : list_of(proof.heads)),
-              "Give more examples. --keep-uncertified FILE writes the layer that was found."};
+      return {
+          fmt::format(
+              "The held-out labels are predicted to {:.1e}, but after a small push along the direction that "
+              "the labels see least, {} did not come back to the same values.",
+              held_out, proof.heads.empty() ? "the heads" : list_of(proof.heads)),
+          "Give more examples. --keep-uncertified FILE writes the layer that was found."};
     case Doubt::two_tokens:
-      return {fmt::format("With two tokens per example, {} and the mirror image (-Theta, -W) differ by a plain mean of "
-                          "the tokens, which the other heads can supply: two layers give the same labels.",
-                          list_of(proof.heads)),
-              "Give examples of three tokens or more."};
+      return {
+          fmt::format(
+              "With two tokens per example, {} and the mirror image (-Theta, -W) differ by a plain mean of "
+              "the tokens, which the other heads can supply: two layers give the same labels.",
+              list_of(proof.heads)),
+          "Give examples of three tokens or more."};
     case Doubt::few_tokens:
-      return {fmt::format("{} have the same W, and the tokens fall into groups with independent spans: the two heads may "
-                          "be exchanged for the queries of one group without changing a label.",
-                          upper_first(list_of(proof.heads))),
-              "Give tokens in general position (random vectors, or sums of the tokens that you have)."};
+      return {
+          fmt::format(
+              "{} have the same W, and the tokens fall into groups with independent spans: the two heads may "
+              "be exchanged for the queries of one group without changing a label.",
+              upper_first(list_of(proof.heads))),
+          "Give tokens in general position (random vectors, or sums of the tokens that you have)."};
     case Doubt::few_distinct:
-      return {"The examples repeat: up to the order of tokens every held-out example was also trained on, and those that "
-              "differ are too few to be evidence by their number.",
-              "Give more examples that differ from one another, or tokens with more distinct values."};
+      return {
+          "The examples repeat: up to the order of tokens every held-out example was also trained on, and "
+          "those that "
+          "differ are too few to be evidence by their number.",
+          "Give more examples that differ from one another, or tokens with more distinct values."};
     case Doubt::structure:
-      return {fmt::format("The held-out labels are predicted to {:.1e}; what is left is more than the rounding of float64 "
-                          "and no further head explains it.",
-                          held_out),
-              "If the labels were rounded (text files, float32), this may be all there is; otherwise give more "
-              "examples. --keep-uncertified FILE writes the layer that was found."};
+      return {
+          fmt::format("The held-out labels are predicted to {:.1e}; what is left is more than the rounding "
+                      "of float64 "
+                      "and no further head explains it.",
+                      held_out),
+          "If the labels were rounded (text files, float32), this may be all there is; otherwise give more "
+          "examples. --keep-uncertified FILE writes the layer that was found."};
     case Doubt::out_of_time:
-    case Doubt::none: break;
+    case Doubt::none:
+      break;
   }
   return {"The time limit came before the heads could be tested.", "Raise --time-limit."};
 }
@@ -148,43 +171,56 @@ Words noise_words(const Situation& s, const Certificate& c) {
   const Index limit = s.options.heads.value_or(s.options.max_heads);
   if (c.examples_per_unknown < kFewestEquations) {
     const double wanted = static_cast<double>(c.examples) * kComfortable / c.examples_per_unknown;
-    return {fmt::format("{} heads have {:.2f} equations per unknown; recovery needs at least {:.1f}.", c.heads,
-                        c.examples_per_unknown, kFewestEquations),
-            fmt::format("Give about {:.0f} examples ({:.0f} equations per unknown).", std::ceil(wanted), kComfortable)};
+    return {fmt::format("{} heads have {:.2f} equations per unknown; recovery needs at least {:.1f}.",
+                        c.heads, c.examples_per_unknown, kFewestEquations),
+            fmt::format("Give about {:.0f} examples ({:.0f} equations per unknown).", std::ceil(wanted),
+                        kComfortable)};
   }
   if (challenge.more_heads_help && challenge.too_few_to_ask)
-    return {fmt::format("{} heads leave {:.1e} of the held-out labels, and for more heads there are fewer than {:.1f} "
-                        "equations per unknown.",
-                        c.heads, c.held_out_error, kFewestEquations),
-            "Give more examples."};
+    return {
+        fmt::format(
+            "{} heads leave {:.1e} of the held-out labels, and for more heads there are fewer than {:.1f} "
+            "equations per unknown.",
+            c.heads, c.held_out_error, kFewestEquations),
+        "Give more examples."};
   if (c.status == RecoveryStatus::needs_more_examples)
-    return {fmt::format("The heads fit their own examples ({:.1e}) far better than the held-out ones ({:.1e}).",
-                        c.train_error, c.held_out_error),
-            "Give more examples, or try fewer heads with --heads."};
+    return {
+        fmt::format("The heads fit their own examples ({:.1e}) far better than the held-out ones ({:.1e}).",
+                    c.train_error, c.held_out_error),
+        "Give more examples, or try fewer heads with --heads."};
   if (c.held_out_error > 0.9)
-    return {fmt::format("{} heads leave {:.0f}% of the held-out labels unexplained.", c.heads, 100 * c.held_out_error),
-            "Check that X and Y belong together, that Y are the outputs of one attention layer without mask, bias or "
+    return {fmt::format("{} heads leave {:.0f}% of the held-out labels unexplained.", c.heads,
+                        100 * c.held_out_error),
+            "Check that X and Y belong together, that Y are the outputs of one attention layer without mask, "
+            "bias or "
             "positions, and that the noise is smaller than the signal."};
   if (challenge.more_heads_help)
-    return {fmt::format("{} heads leave {:.1e} of the held-out labels, and more heads would explain more.", c.heads,
-                        c.held_out_error),
-            s.options.heads ? "Give more heads with --heads, or let --heads auto find their number."
-                            : fmt::format("Raise --max-heads (now {}), and give more examples for that many.", limit)};
+    return {fmt::format("{} heads leave {:.1e} of the held-out labels, and more heads would explain more.",
+                        c.heads, c.held_out_error),
+            s.options.heads
+                ? "Give more heads with --heads, or let --heads auto find their number."
+                : fmt::format("Raise --max-heads (now {}), and give more examples for that many.", limit)};
   if (!challenge.agrees)
-    return {fmt::format("Independent starts ended at different heads; the best leave {:.1e} of the held-out labels.",
-                        c.held_out_error),
+    return {fmt::format(
+                "Independent starts ended at different heads; the best leave {:.1e} of the held-out labels.",
+                c.held_out_error),
             "Raise --starts, or give more examples."};
   if (!challenge.leaves_noise)
-    return {fmt::format("What {} heads leave of the labels ({:.1e}) is not noise: it depends on X (z = {:.0f}).", c.heads,
-                        c.held_out_error, c.residual_z.value_or(0)),
-            "The labels are probably not those of an attention layer without mask, bias or positions."};
-  return {"The labels are too noisy for these heads: an error of their own size would not show.",
+    return {
+        fmt::format("What {} heads leave of the labels ({:.1e}) is not noise: it depends on X (z = {:.0f}).",
+                    c.heads, c.held_out_error, c.residual_z.value_or(0)),
+        "The labels are probably not those of an attention layer without mask, bias or positions."};
+  if (!c.heads_in_doubt.empty())
+    return {fmt::format("The labels are too noisy for {}: errors of half their size would not show.",
+                        list_of(c.heads_in_doubt)),
+            "Give more examples, or labels with less noise."};
+  return {"After a small nudge the heads did not come back to the same values.",
           "Give more examples, or labels with less noise."};
 }
 
 Words stalled_words(const Situation& s, const Certificate& c) {
-  Words words{fmt::format("The time limit came first; {} heads leave {:.1e} of the held-out labels so far.", c.heads,
-                          c.held_out_error),
+  Words words{fmt::format("The time limit came first; {} heads leave {:.1e} of the held-out labels so far.",
+                          c.heads, c.held_out_error),
               "Raise --time-limit, or give the number of heads with --heads."};
   const double saturated = saturated_share(s.split, s.candidate);
   if (saturated > kMostlySaturated) {
@@ -198,8 +234,9 @@ Words stalled_words(const Situation& s, const Certificate& c) {
 
 void explain(const Situation& s, Certificate& certificate) {
   Words words;
-  if (certificate.status == RecoveryStatus::recovered || certificate.status == RecoveryStatus::approximate) return;
-  certificate.heads_in_doubt = s.proof.heads;
+  if (certificate.status == RecoveryStatus::recovered || certificate.status == RecoveryStatus::approximate)
+    return;
+  if (s.proof.doubt != Doubt::none) certificate.heads_in_doubt = s.proof.heads;
   if (squared_norm(s.split.train_y) == 0)
     words = {"All labels are zero: every layer with W = 0 has these outputs, so there is no head to find.",
              "Check that Y holds the outputs of the layer."};

@@ -49,7 +49,8 @@ Matrix<double> fresh_head(const Split& dense, const Linearisation& at, std::uint
   const std::optional<Projected> here = project(dense, at.theta, effort.threads());
   Matrix<double> labels(dense.train_y.rows, dense.train_y.cols);
   const double size = std::sqrt(here->squares / static_cast<double>(labels.rows() * labels.cols()));
-  for (Index i = 0; i < labels.rows() * labels.cols(); ++i) labels.data()[i] = here->residual.data()[i] / size;
+  for (Index i = 0; i < labels.rows() * labels.cols(); ++i)
+    labels.data()[i] = here->residual.data()[i] / size;
   Split left = dense;
   left.train_y = std::as_const(labels).view();
   const Candidate one = solve_from(left, random_start(at.theta.rows(), 1, seed, start),
@@ -64,9 +65,9 @@ std::optional<Linearisation> one_more(const Split& split, const Linearisation& a
   const Split dense = dense_examples(split, m + 1);
   std::optional<Linearisation> best;
   for (Index attempt = 0; attempt < m + kFreshStarts && !effort.must_stop(); ++attempt) {
-    const Matrix<double> theta =
-        attempt < m ? split_head(at.theta, attempt, seed)
-                    : fresh_head(dense, at, seed, static_cast<int>(attempt - m), effort);
+    const Matrix<double> theta = attempt < m
+                                     ? split_head(at.theta, attempt, seed)
+                                     : fresh_head(dense, at, seed, static_cast<int>(attempt - m), effort);
     std::optional<Linearisation> more = polish(dense, theta, "grow", effort);
     if (more && (!best || more->squares < best->squares)) best = std::move(more);
     if (best && explained(*best)) break;
@@ -121,7 +122,9 @@ Linearisation shed(const Split& split, Linearisation at, Effort& effort) {
 
 std::optional<Linearisation> grow(const Split& split, const Linearisation& from, std::uint64_t seed,
                                   Effort& effort) {
-  const auto mean_squares = [](const Linearisation& l) { return l.squares / static_cast<double>(l.equations); };
+  const auto mean_squares = [](const Linearisation& l) {
+    return l.squares / static_cast<double>(l.equations);
+  };
   std::optional<Linearisation> at, helpful;
   for (int round = 0; round < kMostHeads; ++round) {
     at = one_more(split, at ? *at : from, seed, effort);

@@ -6,8 +6,8 @@
 
 namespace headlens {
 
-// Up to three more heads until the labels are explained to rounding, less those that this did not need; fewer if they explain at least ten times
-// more than those given. No value if neither.
+// Up to three more heads until the labels are explained to rounding, less those that this did not need; fewer
+// if they explain at least ten times more than those given. No value if neither.
 std::optional<Linearisation> grow(const Split& split, const Linearisation& from, std::uint64_t seed,
                                   Effort& effort);
 

@@ -11,11 +11,11 @@
 namespace headlens {
 namespace {
 
-constexpr double kAgreement = 0.05;  // relative distance at which two starts have found the same noisy heads
-constexpr double kHelps = 0.95;      // an error this much smaller is not chance
+constexpr double kAgreement = 0.05;   // relative distance at which two starts have found the same noisy heads
+constexpr double kHelps = 0.95;       // an error this much smaller is not chance
 constexpr double kUnexplained = 0.9;  // of the labels: more than this left is no noise floor
 constexpr double kSlack = 0.02;       // by which the error of noisy heads may rise when one is dropped
-constexpr Index kDoubleBelow = 8;      // heads: beyond, surplus ones cost more than another round
+constexpr Index kDoubleBelow = 8;     // heads: beyond, surplus ones cost more than another round
 constexpr Index kDirectionsBeyond = 4;  // of the span, after the heads, so that a gap can be seen
 
 // Equations per unknown that the search for the heads uses; the rest only sharpens what it finds. Even logits
@@ -87,8 +87,9 @@ bool explains_better(const Candidate& more, const Candidate& fewer) {
   return more.held_out_error < kHelps * fewer.held_out_error;
 }
 
-// At a noise floor with perhaps too many heads: as few as leave the held-out error where it is. That more do not
-// help has then been seen. Independent starts with this many are to agree with them. False if none is surplus.
+// At a noise floor with perhaps too many heads: as few as leave the held-out error where it is. That more do
+// not help has then been seen. Independent starts with this many are to agree with them. False if none is
+// surplus.
 bool drop_surplus(const Split& split, const Starts& starts, Effort& effort, Found& best,
                   Certificate& certificate) {
   Candidate fewer = reduce(split, copy_of(best.best), kSlack, effort);

@@ -25,8 +25,8 @@ struct LmOptions {
   // Promised decreases this small beside the cost, three times in a row: a minimum with a residual, i.e.
   // noise. A decrease of delta is sqrt(delta c) standard errors, c the equations per unknown.
   double flat = 1e-6;
-  // Asked where five steps have won less than a tenth: is what is left noise? Surplus heads would go on fitting
-  // it for long, a little more with every step. Empty: never.
+  // Asked where five steps have won less than a tenth: is what is left noise? Surplus heads would go on
+  // fitting it for long, a little more with every step. Empty: never.
   std::function<bool(const VariableProjection::Point&)> is_noise;
 };
 

@@ -13,11 +13,12 @@
 namespace headlens {
 namespace {
 
-constexpr Index kMostUnknowns = 1100;  // entries of Theta: the factor has the square of that
-constexpr double kLean = 8;            // equations per unknown: more hardly sharpen what these show
-constexpr double kLeanLarge = 4;       // of problems whose factorisation takes a second
-constexpr double kLarge = 4e9;         // flops with 8 equations per unknown
-constexpr Index kGroups = 4;           // of outputs, factored side by side; fixed, so threads change nothing
+constexpr Index kMostUnknowns = 1100;               // entries of Theta: the factor has the square of that
+constexpr Index kLargestCoupling = Index{1} << 24;  // entries
+constexpr double kLean = 8;       // equations per unknown: more hardly sharpen what these show
+constexpr double kLeanLarge = 4;  // of problems whose factorisation takes a second
+constexpr double kLarge = 4e9;    // flops with 8 equations per unknown
+constexpr Index kGroups = 4;      // of outputs, factored side by side; fixed, so threads change nothing
 
 bool all_finite(const Matrix<double>& a) {
   return std::all_of(a.data(), a.data() + a.rows() * a.cols(), [](double x) { return std::isfinite(x); });
@@ -78,8 +79,8 @@ double magnitude_of(const Matrix<double>& phi, const Matrix<double>& w, Index d)
   double squares = 0;
   Matrix<double> part(phi.rows(), w.cols());
   for (Index i = 0; i < w.rows() / d; ++i) {
-    gemm(Trans::no, Trans::no, 1.0, phi.view().block(0, i * d, phi.rows(), d), w.view().block(i * d, 0, d, w.cols()),
-         0.0, part);
+    gemm(Trans::no, Trans::no, 1.0, phi.view().block(0, i * d, phi.rows(), d),
+         w.view().block(i * d, 0, d, w.cols()), 0.0, part);
     squares += squared_norm(part);
   }
   return std::sqrt(squares);
@@ -117,8 +118,19 @@ Matrix<double> stack_and_factor(const Matrix<double>& lower, MatrixView<const do
 }  // namespace
 
 bool can_be_dense(const Split& split, Index heads) {
-  const Index d = split.train_x.cols;
-  return heads * d * d <= kMostUnknowns && examples_per_unknown(split, heads) >= 1;
+  const Index d = split.train_x.cols, p = heads * d * d;
+  return p <= kMostUnknowns && heads * d * split.train_y.cols * p <= kLargestCoupling &&
+         examples_per_unknown(split, heads) >= 1;
+}
+
+double dense_bytes(const Split& split, Index heads) {
+  if (!can_be_dense(split, heads)) return 0;
+  const double d = static_cast<double>(split.train_x.cols), e = static_cast<double>(split.train_y.cols),
+               m = static_cast<double>(heads), p = m * d * d,
+               rows = static_cast<double>(dense_examples(split, heads).train_x.rows);
+  const double groups = std::min(e, static_cast<double>(kGroups));
+  // Couplings (and their products with the inverse), slopes, two copies of J_c per group, factors.
+  return 8 * (3 * e * m * d * p + rows * m * d * e + 2 * groups * (rows + p) * (p + 1) + 6 * p * p);
 }
 
 Split dense_examples(const Split& split, Index heads) {
@@ -162,7 +174,8 @@ std::optional<Linearisation> linearise(const Split& split, const Matrix<double>&
     for (Index c = group; c < e; c += groups) {
       Matrix<double> derivative = derivative_of_output(split, slopes, projected.residual, c);
       f->qr.rotate(derivative);
-      copy_rows(derivative.view().block(0, 0, features, p), out.coupling.view().block(c * features, 0, features, p));
+      copy_rows(derivative.view().block(0, 0, features, p),
+                out.coupling.view().block(c * features, 0, features, p));
       lower = stack_and_factor(lower, derivative.view().block(features, 0, outside, p + 1));
     }
     parts[static_cast<std::size_t>(group)] = std::move(lower);

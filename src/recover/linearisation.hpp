@@ -35,6 +35,8 @@ struct Linearisation {
 // Enough of the examples for a dense factorisation, the first ones; and whether it can be afforded at all.
 Split dense_examples(const Split& split, Index heads);
 bool can_be_dense(const Split& split, Index heads);
+double dense_bytes(const Split& split,
+                   Index heads);  // of one, and of the bounds from it; 0 if it cannot be afforded
 
 // Not finite, or fewer equations than unknowns: no value.
 std::optional<Linearisation> linearise(const Split& split, const Matrix<double>& theta, int threads);

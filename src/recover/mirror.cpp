@@ -45,13 +45,15 @@ std::vector<Index> mirrored_heads(const Split& examples, const Candidate& candid
       for (Index a = 0; a < d; ++a)
         for (Index b = 0; b < d; ++b)
           squares += std::pow(candidate.theta(a, i * d + b) + candidate.theta(a, j * d + b), 2);
-      const double bar = bounds[static_cast<std::size_t>(i)].theta + bounds[static_cast<std::size_t>(j)].theta;
+      const double bar =
+          bounds[static_cast<std::size_t>(i)].theta + bounds[static_cast<std::size_t>(j)].theta;
       if (std::sqrt(squares) < kAbove * bar) return {j, i};
     }
   const Index rows = examples.train_x.rows;
   Matrix<double> sums(rows / 2, d), moved(rows / 2, e);
   for (Index row = 0; row < rows / 2; ++row)
-    for (Index q = 0; q < d; ++q) sums(row, q) = examples.train_x(2 * row, q) + examples.train_x(2 * row + 1, q);
+    for (Index q = 0; q < d; ++q)
+      sums(row, q) = examples.train_x(2 * row, q) + examples.train_x(2 * row + 1, q);
   for (const std::vector<Index>& turned : subsets(attending)) {
     Matrix<double> w = Matrix<double>::zeros(d, e);
     for (const Index i : turned)

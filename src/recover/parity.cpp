@@ -140,6 +140,33 @@ class ParityLearner {
   ActiveExamples train_, held_;
 };
 
+// Why no set was certified, and what to do next.
+void explain_parity(const RecoverOptions& options, Certificate& certificate) {
+  switch (certificate.status) {
+    case RecoveryStatus::needs_more_examples:
+      certificate.reason =
+          "There are too few examples with the control on to tell one hidden set from chance.";
+      certificate.advice = "Give more examples.";
+      return;
+    case RecoveryStatus::not_identified:
+      certificate.reason =
+          "No parity layer explains the held-out examples; `parity` names the best hidden set.";
+      certificate.advice =
+          options.method == RecoverMethod::linear_algebra
+              ? "Equations over GF(2) bear no wrong label: with noisy labels use brute-force."
+              : "Check that the labels are those of a parity, or raise --heads or --max-heads.";
+      return;
+    case RecoveryStatus::stalled:
+      certificate.reason = "The time limit came before all hidden sets were tried.";
+      certificate.advice =
+          "Raise --time-limit, or give the number of heads (two per hidden coordinate) with --heads.";
+      return;
+    case RecoveryStatus::recovered:
+    case RecoveryStatus::approximate:
+      return;
+  }
+}
+
 void require_pairs_of_signs(const Split& split, const RecoverOptions& options) {
   const std::string method = name(options.method);
   require(split.tokens == 2, "method: ", method, " knows layers on two tokens, the examples have ",
@@ -220,6 +247,7 @@ void learn_parity(const Split& split, const RecoverOptions& options, Effort& eff
     lap("certify");
     if (learner.verdict(learned) == RecoveryStatus::recovered)
       recovery.layer = unpack_layer(candidate.theta, candidate.w);
+    recovery.best = unpack_layer(candidate.theta, candidate.w);
   }
   learner.report.set = learned.set;
   learner.report.sharpness = learned.fit.sharpness;
@@ -230,6 +258,7 @@ void learn_parity(const Split& split, const RecoverOptions& options, Effort& eff
   certificate.held_out_error = learned.held_out_error;
   certificate.examples_per_unknown = static_cast<double>(learner.report.active_examples) / d;
   certificate.parity = std::move(learner.report);
+  explain_parity(options, certificate);
 }
 
 }  // namespace headlens

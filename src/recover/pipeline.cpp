@@ -12,6 +12,7 @@
 #include "recover/certify.hpp"
 #include "recover/explain.hpp"
 #include "recover/head_count.hpp"
+#include "recover/linearisation.hpp"
 #include "recover/parity.hpp"
 #include "recover/reduce.hpp"
 #include "recover/sculpt.hpp"
@@ -22,6 +23,8 @@ namespace headlens {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+constexpr double kWidestNoisyBar = 0.5;  // relative, of a head that is called approximate
 
 // The paper's phases in place of the search. Its answer is challenged like any other.
 Found search_by_sculpting(const Split& split, const RecoverOptions& options, Effort& effort,
@@ -39,7 +42,9 @@ double predicted_bytes(const Split& split, Index heads) {
   const double m = static_cast<double>(heads), k = static_cast<double>(split.tokens);
   // Two points (P, Phi, values, residual, Gram and factor) and a tangent (P, Q, values twice); the images of
   // CG and the products of a block.
-  return 8 * (rows * (3 * (m * k + features) + 4 * m * e) + rows * 5 * e + 6 * features * features);
+  double dense = 0;  // the largest factor on the way to that many heads
+  for (Index fewer = 1; fewer <= heads; ++fewer) dense = std::max(dense, dense_bytes(split, fewer));
+  return 8 * (rows * (3 * (m * k + features) + 4 * m * e) + rows * 5 * e + 6 * features * features) + dense;
 }
 
 template <class Work>
@@ -58,8 +63,8 @@ void test_noisy(const Split& split, const Units& units, const Starts& starts, Ef
     found.challenge.more_heads_help = more_heads_help(split, found, starts, effort, certificate);
   if (!found.challenge.agrees || found.challenge.more_heads_help) return;
   if (!options.heads || looks_degenerate(found.best))
-    found.best = timed(certificate, "reduce",
-                       [&] { return reduce(split, std::move(found.best), 0.02, effort); });
+    found.best =
+        timed(certificate, "reduce", [&] { return reduce(split, std::move(found.best), 0.02, effort); });
   found.best = timed(certificate, "polish", [&] {
     const LmOptions tight{.ridge = 1e-14, .mu = 1e-6, .stall_steps = 8, .flat = kTight};
     return solve_from(split, std::move(found.best.theta), tight, "polish", effort);
@@ -71,6 +76,8 @@ void test_noisy(const Split& split, const Units& units, const Starts& starts, Ef
       certificate, "nudge", [&] { return returns_after_nudge(split, found.best, options.seed, effort); });
   timed(certificate, "error bars",
         [&] { return describe(split, found.best, units, options.seed, effort, certificate); });
+  certificate.heads_in_doubt = heads_beyond(certificate, kWidestNoisyBar);
+  found.challenge.bars_tell = !certificate.per_head.empty() && certificate.heads_in_doubt.empty();
 }
 
 // An answer that predicts 8 digits: fewer heads if fewer do, the last digit, and a bound on every head.
@@ -83,9 +90,8 @@ Proof test_exact(const Split& split, const Units& units, const RecoverOptions& o
   found.best = timed(certificate, "polish", [&] {
     return sharpen(split, std::move(found.best), !options.heads, options.seed, effort);
   });
-  return timed(certificate, "error bars", [&] {
-    return prove(split, found.best, units.theta_weights(), options.seed, effort);
-  });
+  return timed(certificate, "error bars",
+               [&] { return prove(split, found.best, units.theta_weights(), options.seed, effort); });
 }
 
 // Any layer: no method that ends here knows more of it than the examples say.
@@ -104,12 +110,12 @@ void recover_heads(const Split& split, const Units& units, const RecoverOptions&
                          : search_head_count(split, starts, effort, certificate);
   });
   if (found.best.held_out_error > kProof && found.best.held_out_error < kNear)
-    found.best = timed(certificate, "polish", [&] {
-      return sharpen(split, std::move(found.best), false, options.seed, effort);
-    });
+    found.best = timed(certificate, "polish",
+                       [&] { return sharpen(split, std::move(found.best), false, options.seed, effort); });
   Proof proof;
   const bool any_label = squared_norm(split.train_y) > 0;
-  if (any_label && found.best.held_out_error > kProof) test_noisy(split, units, starts, effort, found, certificate);
+  if (any_label && found.best.held_out_error > kProof)
+    test_noisy(split, units, starts, effort, found, certificate);
   if (any_label && found.best.held_out_error <= kProof)
     proof = test_exact(split, units, options, effort, found, certificate);
   certificate.status = verdict(split, found.best, found.challenge, proof, effort.expired());

@@ -17,14 +17,14 @@
 namespace headlens {
 namespace {
 
-constexpr double kFaintLogits = 1e-6; // or an error of Theta that moves no logit by more than this
-constexpr double kTightEnough = 1e-9; // relative bars below this need no further digit
-constexpr double kNoNoise = 1e-6;     // relative residuals below this are hardly ever noise of the labels
+constexpr double kFaintLogits = 1e-6;  // or an error of Theta that moves no logit by more than this
+constexpr double kTightEnough = 1e-9;  // relative bars below this need no further digit
+constexpr double kNoNoise = 1e-6;      // relative residuals below this are hardly ever noise of the labels
 constexpr Index kSmall = 400;          // entries of Theta whose factor takes a few hundredths of a second
 constexpr Index kCheap = 120;          // entries of Theta with which a few dozen factorisations take no time
-constexpr double kSolved = 1e-12;     // training error of a problem that left nothing
+constexpr double kSolved = 1e-12;      // training error of a problem that left nothing
 constexpr double kNudge = 1e-4, kNudgeBars = 30;
-constexpr double kReturned = 3;     // bars: as far as two ends of the same minimum may lie apart
+constexpr double kReturned = 3;  // bars: as far as two ends of the same minimum may lie apart
 
 double norm_of_head(const Matrix<double>& theta, Index i) {
   const Index d = theta.rows();
@@ -51,8 +51,10 @@ std::vector<HeadBound> relative_bounds(const Linearisation& at, const Bounds& bo
     for (Index a = 0; a < d; ++a) {
       const double weight = weights[static_cast<std::size_t>(a)];
       for (Index b = 0; b < d; ++b)
-        theta += std::pow(weight * weights[static_cast<std::size_t>(b)] * at.theta(a, static_cast<Index>(i) * d + b), 2);
-      for (Index c = 0; c < at.w.cols(); ++c) w += std::pow(weight * at.w(static_cast<Index>(i) * d + a, c), 2);
+        theta += std::pow(
+            weight * weights[static_cast<std::size_t>(b)] * at.theta(a, static_cast<Index>(i) * d + b), 2);
+      for (Index c = 0; c < at.w.cols(); ++c)
+        w += std::pow(weight * at.w(static_cast<Index>(i) * d + a, c), 2);
     }
     out.push_back({relative_to_truth(bounds.heads[i].theta, std::sqrt(theta)),
                    relative_to_truth(bounds.heads[i].w, std::sqrt(w))});
@@ -68,7 +70,8 @@ double widest(const std::vector<HeadBound>& relative) {
 }
 
 // Do heads pushed along the weakest direction come back?
-bool comes_back(const Split& dense, const Linearisation& at, const Bounds& bounds, double sign, Effort& effort) {
+bool comes_back(const Split& dense, const Linearisation& at, const Bounds& bounds, double sign,
+                Effort& effort) {
   const Index d = at.theta.rows(), m = at.theta.cols() / d;
   double reach = kNudge;  // in units of each head's own size, as the weakest direction is
   for (Index i = 0; i < m; ++i) {
@@ -84,7 +87,8 @@ bool comes_back(const Split& dense, const Linearisation& at, const Bounds& bound
     for (Index a = 0; a < d; ++a) {
       for (Index b = 0; b < d; ++b)
         theta_squares += std::pow(end->theta(a, i * d + b) - at.theta(a, i * d + b), 2);
-      for (Index c = 0; c < at.w.cols(); ++c) w_squares += std::pow(end->w(i * d + a, c) - at.w(i * d + a, c), 2);
+      for (Index c = 0; c < at.w.cols(); ++c)
+        w_squares += std::pow(end->w(i * d + a, c) - at.w(i * d + a, c), 2);
     }
     const HeadBound& bar = bounds.plain[static_cast<std::size_t>(i)];
     const double rounding = 1e-14;
@@ -94,7 +98,8 @@ bool comes_back(const Split& dense, const Linearisation& at, const Bounds& bound
   return true;
 }
 
-// Small problems always; large ones where heads that are nearly parallel or faint make the factor worth its time.
+// Small problems always; large ones where heads that are nearly parallel or faint make the factor worth its
+// time.
 bool worth_a_factor(const Split& split, const Candidate& candidate) {
   const Index d = split.train_x.cols;
   return can_be_dense(split, candidate.heads()) &&
@@ -108,7 +113,8 @@ std::vector<Index> all_heads(Index m) {
 }
 
 // A head whose Theta is zero within its bar takes the plain mean: Theta = 0 is the simplest layer within it.
-std::vector<bool> set_mean_pooling(const Split& dense, const Bounds& bounds, Linearisation& at, Effort& effort) {
+std::vector<bool> set_mean_pooling(const Split& dense, const Bounds& bounds, Linearisation& at,
+                                   Effort& effort) {
   const Index d = at.theta.rows(), m = at.theta.cols() / d;
   std::vector<bool> pools(static_cast<std::size_t>(m));
   Matrix<double> theta = copy_of(at.theta);
@@ -142,14 +148,16 @@ Candidate sharpen(const Split& split, Candidate candidate, bool may_add_heads, s
   const std::vector<double> plain(static_cast<std::size_t>(candidate.theta.rows()), 1);
   std::optional<Linearisation> at = linearise(dense, candidate.theta, effort.threads());
   if (!at) return candidate;
-  if (explained(*at) && widest(relative_bounds(*at, bound_errors(*at, plain), plain)) < kTightEnough) return candidate;
+  if (explained(*at) && widest(relative_bounds(*at, bound_errors(*at, plain), plain)) < kTightEnough)
+    return candidate;
   at = polish(dense, std::move(*at), "polish", effort);
-  // The test for noise is cheap but may miss structure; where another head costs little, that is tried instead.
+  // The test for noise is cheap but may miss structure; where another head costs little, that is tried
+  // instead.
   const bool costly = (candidate.heads() + 1) * split.train_x.cols * split.train_x.cols > kCheap;
   const bool may_be_noise = costly && at->squares > kNoNoise * kNoNoise * squared_norm(dense.train_y);
   may_add_heads = may_add_heads && !explained(*at) &&
-                  !(may_be_noise && residual_whiteness(split, as_candidate(split, *at, effort.threads()), seed,
-                                                       effort.threads())
+                  !(may_be_noise && residual_whiteness(split, as_candidate(split, *at, effort.threads()),
+                                                       seed, effort.threads())
                                         .is_noise());
   if (may_add_heads)
     if (std::optional<Linearisation> more = grow(split, *at, seed, effort)) at = std::move(more);
@@ -173,8 +181,8 @@ Proof prove(const Split& split, Candidate& candidate, const std::vector<double>&
   proof.pools_mean = set_mean_pooling(dense, bounds, *at, effort);
   candidate = as_candidate(split, *at, effort.threads());
   proof.relative = relative_bounds(*at, bounds, weights);
-  proof.response = bounds.smallest_singular_value *
-                   std::sqrt(squared_norm(at->theta) / squared_norm(dense.train_y));
+  proof.response =
+      bounds.smallest_singular_value * std::sqrt(squared_norm(at->theta) / squared_norm(dense.train_y));
   proof.shares = bounds.shares;
   for (Index i = 0; i < m; ++i) {
     const auto head = static_cast<std::size_t>(i);
@@ -187,11 +195,13 @@ Proof prove(const Split& split, Candidate& candidate, const std::vector<double>&
   }
   if (!proof.heads.empty()) {
     proof.doubt = Doubt::wide_bars;
-  } else if (const std::vector<Index> mirrored = mirrored_heads(dense, candidate, bounds.label_error, bounds.plain);
+  } else if (const std::vector<Index> mirrored =
+                 mirrored_heads(dense, candidate, bounds.label_error, bounds.plain);
              !mirrored.empty()) {
     proof.doubt = Doubt::two_tokens;
     proof.heads = mirrored;
-  } else if (const std::vector<Index> swapped = swappable_heads(split, candidate, bounds.plain); !swapped.empty()) {
+  } else if (const std::vector<Index> swapped = swappable_heads(split, candidate, bounds.plain);
+             !swapped.empty()) {
     proof.doubt = Doubt::few_tokens;
     proof.heads = swapped;
   } else if (!held_out_is_fresh(split, m)) {

@@ -9,12 +9,12 @@ namespace headlens {
 // Why heads that predict every label are not determined all the same.
 enum class Doubt {
   none,
-  wide_bars,     // an error of more than 1% would hardly change a label
-  another_layer, // a nudge along the weakest direction ended at other heads that fit as well
-  two_tokens,    // a head and its mirror image differ by a mean of two tokens, which other heads can supply
-  few_tokens,    // heads of equal W may be swapped for some tokens only, because the tokens do not tie them
-  few_distinct,  // the held-out examples repeat the others, which are too few to be evidence
-  structure,     // the residual is above rounding and is not noise: something is not explained yet
+  wide_bars,      // an error of more than 1% would hardly change a label
+  another_layer,  // a nudge along the weakest direction ended at other heads that fit as well
+  two_tokens,     // a head and its mirror image differ by a mean of two tokens, which other heads can supply
+  few_tokens,     // heads of equal W may be swapped for some tokens only, because the tokens do not tie them
+  few_distinct,   // the held-out examples repeat the others, which are too few to be evidence
+  structure,      // the residual is above rounding and is not noise: something is not explained yet
   out_of_time,
 };
 
@@ -23,8 +23,8 @@ struct Proof {
   std::vector<Index> heads;         // that the doubt concerns
   std::vector<HeadBound> relative;  // of every head: |error| / |Theta| and |error| / |W| stay below these
   std::vector<bool> pools_mean;     // Theta is zero within its bound, and was set to it
-  double response = 0;         // smallest singular value of P_perp J in units of |Y| / |Theta|
-  std::vector<double> shares;  // of every head in its direction
+  double response = 0;              // smallest singular value of P_perp J in units of |Y| / |Theta|
+  std::vector<double> shares;       // of every head in its direction
 };
 
 // The candidate to the last digit that rounding leaves, with more heads where one of them turns out to be two
@@ -32,7 +32,8 @@ struct Proof {
 Candidate sharpen(const Split& split, Candidate candidate, bool may_add_heads, std::uint64_t seed,
                   Effort& effort);
 
-// Of problems too large for a dense factor: the same from draws and from the lowest eigenvalues of J^T P_perp J.
+// Of problems too large for a dense factor: the same from draws and from the lowest eigenvalues of J^T P_perp
+// J.
 Proof prove_large(const Split& split, const Candidate& candidate, const std::vector<double>& weights,
                   std::uint64_t seed, Effort& effort);
 

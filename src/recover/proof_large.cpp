@@ -3,14 +3,14 @@
 //
 //   sum_r v_r v_r^T / l_r + 1 / l_b,
 //
-// because all other eigenvalues are larger than l_b. Errors of W follow those of Theta; their size is taken from
-// draws (error_bars.hpp).
+// because all other eigenvalues are larger than l_b. Errors of W follow those of Theta; their size is taken
+// from draws (error_bars.hpp).
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
-#include "recover/challenge.hpp"
 #include "recover/certify.hpp"
+#include "recover/challenge.hpp"
 #include "recover/distinct.hpp"
 #include "recover/error_bars.hpp"
 #include "recover/mirror.hpp"
@@ -22,9 +22,9 @@ namespace headlens {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kSafety = 4;         // beyond first order, what the fit absorbed, and eigenvalues found to 1%
-constexpr double kUnsettled = 4;      // times: an eigenvalue that was still falling
-constexpr double kResolved = 1e-11;   // of the largest eigenvalue: below it products with H are rounding
+constexpr double kSafety = 4;        // beyond first order, what the fit absorbed, and eigenvalues found to 1%
+constexpr double kUnsettled = 4;     // times: an eigenvalue that was still falling
+constexpr double kResolved = 1e-11;  // of the largest eigenvalue: below it products with H are rounding
 
 double largest_eigenvalue(VariableProjection& problem, const VariableProjection::Point& point,
                           const Matrix<double>& start) {
@@ -87,7 +87,8 @@ Proof prove_large(const Split& split, const Candidate& candidate, const std::vec
     bounds.push_back(bound);
     proof.relative.push_back(
         {relative_to_truth(bound.theta, std::sqrt(theta)), relative_to_truth(bound.w, std::sqrt(w))});
-    if (!(std::max(proof.relative.back().theta, proof.relative.back().w) < kWidestBar)) proof.heads.push_back(i);
+    if (!(std::max(proof.relative.back().theta, proof.relative.back().w) < kWidestBar))
+      proof.heads.push_back(i);
   }
   proof.pools_mean.assign(static_cast<std::size_t>(m), false);
   if (!proof.heads.empty()) return proof;

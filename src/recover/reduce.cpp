@@ -95,8 +95,7 @@ Candidate reduce(const Split& split, Candidate candidate, double slack, Effort& 
   if (kept.empty()) return candidate;
   if (static_cast<Index>(kept.size()) < candidate.heads()) {
     Candidate fewer = solve_from(split, keep_heads(candidate.theta, kept), polish_options(), "prune", effort);
-    if (fewer.held_out_error < acceptable(candidate, slack))
-      candidate = std::move(fewer);
+    if (fewer.held_out_error < acceptable(candidate, slack)) candidate = std::move(fewer);
   }
   while (candidate.heads() > 1 && !effort.expired()) {
     const std::vector<double> sizes = w_norms(candidate);

@@ -7,8 +7,8 @@
 namespace headlens {
 namespace {
 
-constexpr double kAbove = 10;    // bars: W that differ by more are different
-constexpr double kNone = 1e-9;   // of the largest coordinate of a token: rounding
+constexpr double kAbove = 10;   // bars: W that differ by more are different
+constexpr double kNone = 1e-9;  // of the largest coordinate of a token: rounding
 constexpr Index kMostRows = 20000;
 
 }  // namespace

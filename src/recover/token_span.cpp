@@ -10,8 +10,9 @@
 namespace headlens {
 namespace {
 
-constexpr double kNever = 1e-14;  // of the largest variance: what a sum of squares in double can tell from none
-constexpr double kPart = 1e-6;    // of a direction: smaller entries are rounding
+constexpr double kNever =
+    1e-14;                      // of the largest variance: what a sum of squares in double can tell from none
+constexpr double kPart = 1e-6;  // of a direction: smaller entries are rounding
 
 }  // namespace
 

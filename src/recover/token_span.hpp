@@ -1,7 +1,7 @@
-// Directions in which the tokens never vary. Along u with <u, x> = 0 for all tokens, nothing is seen of Theta^T u,
-// of Theta u and of W^T u. Along u with <u, x> constant within every example (a coordinate that never changes),
-// Theta u adds the same to all logits of a row, and W^T u adds the same whatever is attended to: nothing is seen of
-// the first, and only the sum over heads of the second.
+// Directions in which the tokens never vary. Along u with <u, x> = 0 for all tokens, nothing is seen of
+// Theta^T u, of Theta u and of W^T u. Along u with <u, x> constant within every example (a coordinate that
+// never changes), Theta u adds the same to all logits of a row, and W^T u adds the same whatever is attended
+// to: nothing is seen of the first, and only the sum over heads of the second.
 #pragma once
 
 #include "recover/search.hpp"

@@ -1,6 +1,6 @@
-// Examples in units in which every coordinate of the tokens, and the labels, are of size one, and results back
-// in the units given. Starts, damping and single precision count on that size. The units are powers of two, so
-// nothing is rounded:
+// Examples in units in which every coordinate of the tokens, and the labels, are of size one, and results
+// back in the units given. Starts, damping and single precision count on that size. The units are powers of
+// two, so nothing is rounded:
 //
 //   x_a = 2^t_a x'_a,  Y = 2^y Y':    Theta_ab = Theta'_ab 2^-(t_a + t_b),  W_bc = W'_bc 2^(y - t_b)
 #pragma once

@@ -15,8 +15,9 @@ struct WeakestDirection {
   // |Theta| times the singular value over |Y|: by which share the labels change when Theta moves by its own
   // size in this direction and W follows as best it can.
   double response = 0;
-  std::vector<double> shares;   // of each head in the direction; they sum to one
-  // The lowest eigenvalues of H that were found, rising, and each head's share of each. All others are larger.
+  std::vector<double> shares;  // of each head in the direction; they sum to one
+  // The lowest eigenvalues of H that were found, rising, and each head's share of each. All others are
+  // larger.
   std::vector<double> values;
   std::vector<std::vector<double>> value_shares;
   bool settled = false;

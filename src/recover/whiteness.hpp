@@ -15,8 +15,8 @@ namespace headlens {
 struct Whiteness {
   double between_tokens = 0;  // z-score of (a)
   double with_functions = 0;  // largest |z| of (b), over random cubic and rectified functions of the tokens
-  // A fit of p unknowns spends p of the residual's degrees of freedom, and where those of one example share them,
-  // (a) moves by up to p / sqrt(number of pairs of tokens and outputs).
+  // A fit of p unknowns spends p of the residual's degrees of freedom, and where those of one example share
+  // them, (a) moves by up to p / sqrt(number of pairs of tokens and outputs).
   double spent = 0;
 
   bool is_noise() const { return std::abs(between_tokens) < 6 + spent && with_functions < 6; }

@@ -39,7 +39,8 @@ TEST(TallQr, FactorTimesItsTransposeIsTheGramMatrix) {
         double product = 0;
         for (Index q = 0; q <= j; ++q) product += lower(i, q) * lower(j, q);
         // Both sides are sums of `rows` products of numbers of size one.
-        EXPECT_NEAR(product, dot(a, i, a, j), 1e-14 * static_cast<double>(rows + cols)) << rows << " x " << cols;
+        EXPECT_NEAR(product, dot(a, i, a, j), 1e-14 * static_cast<double>(rows + cols))
+            << rows << " x " << cols;
         if (j < i) {
           EXPECT_EQ(lower(j, i), 0);
         }

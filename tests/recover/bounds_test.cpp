@@ -17,7 +17,8 @@ constexpr Index kTokens = 3, kDim = 4, kHeads = 2, kOutputs = 3, kCount = 60;
 
 struct Problem {
   AttentionLayer layer = draw_teacher({.heads = kHeads, .dim = kDim, .outputs = kOutputs, .seed = 7});
-  Examples examples = draw_examples(layer, {.count = kCount, .tokens = kTokens, .noise = 1e-3, .seed = 8}, {});
+  Examples examples =
+      draw_examples(layer, {.count = kCount, .tokens = kTokens, .noise = 1e-3, .seed = 8}, {});
   Split split = hold_out(examples);
   Linearisation at = *linearise(split, pack_theta(layer.theta), 1);
   // (J^T J)^-1 in the order of the reference, over the training examples.
@@ -25,8 +26,7 @@ struct Problem {
     const Index train = split.train_x.rows / kTokens;
     Array x(DType::f64, {train, kTokens, kDim});
     std::copy_n(split.train_x.data, x.size(), x.data<double>());
-    return reference::inverse_information(
-        reference::attention_jacobian(unpack_layer(at.theta, at.w), x));
+    return reference::inverse_information(reference::attention_jacobian(unpack_layer(at.theta, at.w), x));
   }();
 };
 

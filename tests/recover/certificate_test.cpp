@@ -1,4 +1,5 @@
-// Certificates over families of layers: bounds that hold, and doubts that are said. tests/long draws thousands.
+// Certificates over families of layers: bounds that hold, and doubts that are said. tests/long draws
+// thousands.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -28,7 +29,8 @@ void make_parallel(AttentionLayer& layer, Index to, Index from, double eps, std:
 }
 
 Examples gaussian_examples(const AttentionLayer& layer, Index count, Index tokens, std::uint64_t seed) {
-  return draw_examples(layer, {.count = count, .tokens = tokens, .inputs = Inputs::gaussian, .seed = seed}, {});
+  return draw_examples(layer, {.count = count, .tokens = tokens, .inputs = Inputs::gaussian, .seed = seed},
+                       {});
 }
 
 // The promise: a layer that is called recovered has the right heads within its bars.
@@ -146,7 +148,8 @@ TEST(DistinctExamples, DoNotCountTokensInAnotherOrder) {
   const double x[] = {1, 2, 3, 4, /**/ 3, 4, 1, 2, /**/ 1, 2, 1, 2, /**/ 3, 4, 1, 2};
   const double y[8] = {};
   const Split split{{x, 6, 2}, {y, 6, 1}, {x + 12, 2, 2}, {y + 6, 2, 1}, 2};
-  // Rows (1,2), (3,4) of the first example and (1,2) of the third: three equations of one output, six unknowns.
+  // Rows (1,2), (3,4) of the first example and (1,2) of the third: three equations of one output, six
+  // unknowns.
   EXPECT_DOUBLE_EQ(distinct_equations_per_unknown(split, 1), 0.5);
   EXPECT_FALSE(held_out_is_fresh(split, 1));
 }
@@ -186,18 +189,27 @@ TEST(Certificate, UnequalCoordinatesAreBroughtToOneSize) {
 
 TEST(Certificate, EveryMagnitudeIsAnsweredOrRefused) {
   const AttentionLayer layer = draw_teacher({.heads = 1, .dim = 3, .seed = 2});
-  for (const auto& [x_size, y_size] : {std::pair{1.0, 0.0}, {1.0, 1e-170}, {1.0, 1e155}, {1e100, 1.0}, {1e-100, 1.0},
-                                       {1e154, 1.0}, {1e-170, 1.0}, {1.0, 1e-310}, {1e300, 1e-300}}) {
+  for (const auto& [x_size, y_size] : {std::pair{1.0, 0.0},
+                                       {1.0, 1e-170},
+                                       {1.0, 1e155},
+                                       {1e100, 1.0},
+                                       {1e-100, 1.0},
+                                       {1e154, 1.0},
+                                       {1e-170, 1.0},
+                                       {1.0, 1e-310},
+                                       {1e300, 1e-300}}) {
     Examples examples = gaussian_examples(layer, 60, 4, 1);
     for (Index i = 0; i < examples.x.size(); ++i) examples.x.data<double>()[i] *= x_size;
     for (Index i = 0; i < examples.y.size(); ++i) examples.y.data<double>()[i] *= y_size;
     try {
       const Recovery recovery = recover(examples, {}, {.threads = 1});
       const bool zero = y_size == 0;
-      EXPECT_EQ(recovery.certificate.status, zero ? RecoveryStatus::not_identified : RecoveryStatus::recovered);
+      EXPECT_EQ(recovery.certificate.status,
+                zero ? RecoveryStatus::not_identified : RecoveryStatus::recovered);
       EXPECT_EQ(recovery.certificate.reason.empty(), !zero);
     } catch (const Error& error) {
-      EXPECT_NE(std::string(error.what()).find("cannot be held in float64"), std::string::npos) << error.what();
+      EXPECT_NE(std::string(error.what()).find("cannot be held in float64"), std::string::npos)
+          << error.what();
       EXPECT_TRUE(x_size > 1e150 || x_size < 1e-150 || y_size < 1e-300);
     }
   }

@@ -52,8 +52,8 @@ TEST(ErrorBars, DrawsHaveTheCovarianceOfLeastSquares) {
     for (Index j = 0; j < kDim * kDim; ++j)
       theta_trace[i] += covariance(i * kDim * kDim + j, i * kDim * kDim + j);
   for (int r = 0; r < kRepeats; ++r) {
-    const ErrorBars bars =
-        error_bars(p.projection, p.point, ResidualIs::anything, static_cast<std::uint64_t>(r), [] { return false; });
+    const ErrorBars bars = error_bars(p.projection, p.point, ResidualIs::anything,
+                                      static_cast<std::uint64_t>(r), [] { return false; });
     for (Index j = 0; j < kHeads * kDim * kDim; ++j)
       sum[j / (kDim * kDim)] += std::pow(packed(bars.draws[0], j), 2) / kRepeats;
   }
@@ -63,7 +63,8 @@ TEST(ErrorBars, DrawsHaveTheCovarianceOfLeastSquares) {
 TEST(ErrorBars, NoiseIsEstimatedWithoutBias) {
   Problem p;
   // 540 equations less 56 unknowns, of which Theta is not even fitted here: sigma to 10%.
-  EXPECT_NEAR(error_bars(p.projection, p.point, ResidualIs::noise, 0, [] { return false; }).noise / 0.01, 1, 0.15);
+  EXPECT_NEAR(error_bars(p.projection, p.point, ResidualIs::noise, 0, [] { return false; }).noise / 0.01, 1,
+              0.15);
 }
 
 TEST(WeakestDirection, IsTheSmallestSingularValueOfTheProjectedJacobian) {
