@@ -9,6 +9,7 @@
 namespace headlens {
 namespace {
 
+constexpr double kWorstCost = 1e100;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 const double* head(const Array& array, Index i) {
@@ -121,8 +122,10 @@ Comparison compare_layers(const AttentionLayer& a, const AttentionLayer& b) {
   for (Index r = 0; r < rows; ++r)
     for (Index c = 0; c < columns; ++c) {
       const Index i = swap ? c : r, j = swap ? r : c;
-      cost[static_cast<std::size_t>(r)][static_cast<std::size_t>(c)] =
+      const double sum =
           relative_error(first.theta, i, second.theta, j) + relative_error(first.w, i, second.w, j);
+      // An assignment of heads that overflow would never end: no finite cost is the lowest.
+      cost[static_cast<std::size_t>(r)][static_cast<std::size_t>(c)] = sum < kWorstCost ? sum : kWorstCost;
     }
   const std::vector<Index> columns_of = assign(cost);
   for (Index r = 0; r < rows; ++r) {

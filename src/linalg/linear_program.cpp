@@ -10,8 +10,8 @@
 namespace headlens {
 namespace {
 
-constexpr int kPivots = 500;      // between two looks at the clock
-constexpr int kMostSlices = 400;  // ends what would cycle
+constexpr int kPivots = 100;      // between two looks at the clock
+constexpr int kMostSlices = 2000;  // ends what would cycle
 
 }  // namespace
 

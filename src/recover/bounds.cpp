@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "attention/attention_map.hpp"
 #include "linalg/blas.hpp"
 #include "linalg/eigen.hpp"
 
@@ -14,6 +15,7 @@ constexpr double kEpsilon = std::numeric_limits<double>::epsilon();
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kRoundings = 4;       // in units of eps, of every logit and of every sum
 constexpr double kAboveRounding = 10;  // times the rounding: what a solver at its floor may show
+constexpr double kAboveRoundingHeldOut = 100;
 constexpr double kSpent = 2;  // the part of the label error that the fit has absorbed, beside what it left
 constexpr double kCurvature = 2;  // beyond first order; challenge.hpp checks that it holds
 constexpr Index kLargestEigen = 512;
@@ -33,19 +35,31 @@ double largest_singular_value(MatrixView<const double> a) {
 }
 
 // Of the labels and of our own sums, as a norm over all equations.
-double rounding(const Linearisation& at) {
+double rounding(const Matrix<double>& theta, double magnitude) {
   double sharpest = 0;  // standard deviation of the logits
-  const Index d = at.theta.rows();
-  for (Index i = 0; i < at.theta.cols() / d; ++i)
-    sharpest = std::max(sharpest, std::sqrt(squared_norm(at.theta.view().block(0, i * d, d, d))));
-  return kRoundings * kEpsilon * (2 + sharpest) * at.magnitude;
+  const Index d = theta.rows();
+  for (Index i = 0; i < theta.cols() / d; ++i)
+    sharpest = std::max(sharpest, std::sqrt(squared_norm(theta.view().block(0, i * d, d, d))));
+  return kRoundings * kEpsilon * (2 + sharpest) * magnitude;
+}
+
+// The residual of the candidate on these rows, in units of their rounding.
+double residual_in_roundings(MatrixView<const double> x, MatrixView<const double> y, Index tokens,
+                             const Candidate& c, int threads) {
+  const Index d = c.theta.rows(), m = c.heads();
+  Matrix<double> p(x.rows * m, tokens), phi(x.rows, m * d), residual(x.rows, y.cols);
+  AttentionMap<double>(x, tokens, m, threads).evaluate(c.theta, p, phi);
+  copy_rows(y, residual);
+  gemm(Trans::no, Trans::no, -1.0, phi.view(), c.w.view(), 1.0, residual.view());
+  return std::sqrt(squared_norm(residual)) / rounding(c.theta, magnitude_of(phi, c.w, d));
 }
 
 // nu: what the fit left, what it may have absorbed, and the rounding of all that was summed.
 double label_error(const Linearisation& at) {
   const double spare = static_cast<double>(std::max<Index>(1, at.equations - at.unknowns()));
   const double absorbed = std::sqrt(std::max(1.0, static_cast<double>(at.unknowns()) / spare));
-  return std::sqrt(squared_norm(at.along)) + std::max(kSpent * absorbed * std::sqrt(at.beyond), rounding(at));
+  return std::sqrt(squared_norm(at.along)) +
+         std::max(kSpent * absorbed * std::sqrt(at.beyond), rounding(at.theta, at.magnitude));
 }
 
 // Rows of L^-T: entry (row of unknown, column).
@@ -127,7 +141,16 @@ Weakest smallest_direction(const Matrix<double>& lower, const std::vector<double
 
 }  // namespace
 
-bool explained(const Linearisation& at) { return std::sqrt(at.squares) < kAboveRounding * rounding(at); }
+bool explained(const Linearisation& at) {
+  return std::sqrt(at.squares) < kAboveRounding * rounding(at.theta, at.magnitude);
+}
+
+bool explained(const Split& split, const Candidate& candidate, int threads) {
+  return residual_in_roundings(split.train_x, split.train_y, split.tokens, candidate, threads) <
+             kAboveRounding &&
+         residual_in_roundings(split.held_x, split.held_y, split.tokens, candidate, threads) <
+             kAboveRoundingHeldOut;
+}
 
 Bounds bound_errors(const Linearisation& at, const std::vector<double>& weights) {
   const Index d = at.theta.rows(), m = at.theta.cols() / d, p = at.factor.rows();

@@ -22,6 +22,7 @@ std::vector<std::vector<double>> sorted_tokens(MatrixView<const double> x, Index
 
 struct Seen {
   std::set<std::vector<std::vector<double>>> examples;
+  std::set<std::vector<double>> tokens;
   Index rows = 0;  // distinct tokens in distinct examples
 };
 
@@ -29,6 +30,7 @@ Seen distinct_examples(const Split& split) {
   Seen seen;
   for (Index example = 0; example < split.train_x.rows / split.tokens; ++example) {
     auto tokens = sorted_tokens(split.train_x, example, split.tokens);
+    seen.tokens.insert(tokens.begin(), tokens.end());
     Index different = 1;
     for (std::size_t t = 1; t < tokens.size(); ++t) different += tokens[t] != tokens[t - 1];
     if (seen.examples.insert(std::move(tokens)).second) seen.rows += different;
@@ -50,6 +52,8 @@ double distinct_equations_per_unknown(const Split& split, Index heads) {
 bool held_out_is_fresh(const Split& split, Index heads) {
   const Seen seen = distinct_examples(split);
   if (per_unknown(split, heads, seen.rows) >= kPlenty) return true;
+  // Tokens of a small vocabulary: even a new example is made of pieces that were fitted.
+  if (2 * static_cast<Index>(seen.tokens.size()) < split.train_x.rows) return false;
   for (Index example = 0; example < split.held_x.rows / split.tokens; ++example)
     if (!seen.examples.contains(sorted_tokens(split.held_x, example, split.tokens))) return true;
   return false;

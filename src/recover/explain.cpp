@@ -131,13 +131,21 @@ Words doubt_words(const Situation& s, Certificate& certificate) {
               "the labels see least, {} did not come back to the same values.",
               held_out, proof.heads.empty() ? "the heads" : list_of(proof.heads)),
           "Give more examples. --keep-uncertified FILE writes the layer that was found."};
-    case Doubt::two_tokens:
+    case Doubt::mirror:
       return {
           fmt::format(
-              "With two tokens per example, {} and the mirror image (-Theta, -W) differ by a plain mean of "
-              "the tokens, which the other heads can supply: two layers give the same labels.",
-              list_of(proof.heads)),
-          "Give examples of three tokens or more."};
+              "The tokens of every example lie symmetrically around their mean (as {} always do). Then {} "
+              "and "
+              "the mirror image (-Theta, -W) differ by a multiple of that mean, which is zero or which other "
+              "heads can supply: two layers give the same labels.",
+              "two tokens", list_of(proof.heads)),
+          "Give examples of three tokens or more that are not symmetric."};
+    case Doubt::mean_unseen:
+      return {
+          "In every example the mean of the tokens is zero along some direction: a head that takes the plain "
+          "mean "
+          "(Theta = 0) would not show there, so the number of heads is not determined.",
+          "Give examples whose tokens are not centred."};
     case Doubt::few_tokens:
       return {
           fmt::format(

@@ -74,18 +74,6 @@ Projected project(const Split& split, const Features& f) {
   return out;
 }
 
-// (sum_i |Phi_i W_i|^2)^(1/2)
-double magnitude_of(const Matrix<double>& phi, const Matrix<double>& w, Index d) {
-  double squares = 0;
-  Matrix<double> part(phi.rows(), w.cols());
-  for (Index i = 0; i < w.rows() / d; ++i) {
-    gemm(Trans::no, Trans::no, 1.0, phi.view().block(0, i * d, phi.rows(), d),
-         w.view().block(i * d, 0, d, w.cols()), 0.0, part);
-    squares += squared_norm(part);
-  }
-  return std::sqrt(squares);
-}
-
 // J_c (n k, m d^2) and, last, the residual of output c: entry (a, i d + b) of dTheta moves the row of token a
 // by x_a (C^i W_i)_b.
 Matrix<double> derivative_of_output(const Split& split, const Matrix<double>& slopes,
@@ -116,6 +104,17 @@ Matrix<double> stack_and_factor(const Matrix<double>& lower, MatrixView<const do
 }
 
 }  // namespace
+
+double magnitude_of(const Matrix<double>& phi, const Matrix<double>& w, Index d) {
+  double squares = 0;
+  Matrix<double> part(phi.rows(), w.cols());
+  for (Index i = 0; i < w.rows() / d; ++i) {
+    gemm(Trans::no, Trans::no, 1.0, phi.view().block(0, i * d, phi.rows(), d),
+         w.view().block(i * d, 0, d, w.cols()), 0.0, part);
+    squares += squared_norm(part);
+  }
+  return std::sqrt(squares);
+}
 
 bool can_be_dense(const Split& split, Index heads) {
   const Index d = split.train_x.cols, p = heads * d * d;

@@ -38,6 +38,9 @@ bool can_be_dense(const Split& split, Index heads);
 double dense_bytes(const Split& split,
                    Index heads);  // of one, and of the bounds from it; 0 if it cannot be afforded
 
+// (sum_i |Phi_i W_i|^2)^(1/2) for heads of d coordinates.
+double magnitude_of(const Matrix<double>& phi, const Matrix<double>& w, Index d);
+
 // Not finite, or fewer equations than unknowns: no value.
 std::optional<Linearisation> linearise(const Split& split, const Matrix<double>& theta, int threads);
 

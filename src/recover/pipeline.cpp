@@ -80,6 +80,11 @@ void test_noisy(const Split& split, const Units& units, const Starts& starts, Ef
   found.challenge.bars_tell = !certificate.per_head.empty() && certificate.heads_in_doubt.empty();
 }
 
+Candidate better_of(Candidate candidate, const Split& split, const LmOptions& options, Effort& effort) {
+  Candidate next = solve_from(split, copy_of(candidate).theta, options, "polish", effort);
+  return next.train_error < candidate.train_error ? std::move(next) : std::move(candidate);
+}
+
 // An answer that predicts 8 digits: fewer heads if fewer do, the last digit, and a bound on every head.
 Proof test_exact(const Split& split, const Units& units, const RecoverOptions& options, Effort& effort,
                  Found& found, Certificate& certificate) {
@@ -90,6 +95,11 @@ Proof test_exact(const Split& split, const Units& units, const RecoverOptions& o
   found.best = timed(certificate, "polish", [&] {
     return sharpen(split, std::move(found.best), !options.heads, options.seed, effort);
   });
+  if (!explained(split, found.best, effort.threads()) && !effort.expired())
+    found.best = timed(certificate, "polish", [&] {  // more digits than the search asks for
+      const LmOptions last{.ridge = 1e-14, .mu = 1e-8, .tolerance = 1e-31, .max_steps = 40, .stall_steps = 6};
+      return better_of(std::move(found.best), split, last, effort);
+    });
   return timed(certificate, "error bars",
                [&] { return prove(split, found.best, units.theta_weights(), options.seed, effort); });
 }
@@ -165,14 +175,14 @@ Recovery recover(const Examples& examples, const RecoverOptions& options, const 
   require_representable(units);
   const Examples scaled = in_units(examples, units);
   const Split split = hold_out(scaled);
+  certificate.examples = examples.count();
+  certificate.held_out = split.held_x.rows / split.tokens;
   Effort effort(options, execution);
   if (any_layer)
     recover_heads(split, units, options, effort, recovery);
   else
     learn_parity(split, options, effort, recovery);
   certificate.trials.push_back({certificate.heads, certificate.train_error, certificate.held_out_error});
-  certificate.examples = examples.count();
-  certificate.held_out = split.held_x.rows / split.tokens;
   certificate.starts = effort.starts;
   certificate.steps = effort.steps;
   certificate.inner_steps = effort.inner;

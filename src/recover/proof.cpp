@@ -12,6 +12,7 @@
 #include "recover/polish.hpp"
 #include "recover/reduce.hpp"
 #include "recover/swapped.hpp"
+#include "recover/token_span.hpp"
 #include "recover/whiteness.hpp"
 
 namespace headlens {
@@ -22,7 +23,6 @@ constexpr double kTightEnough = 1e-9;  // relative bars below this need no furth
 constexpr double kNoNoise = 1e-6;      // relative residuals below this are hardly ever noise of the labels
 constexpr Index kSmall = 400;          // entries of Theta whose factor takes a few hundredths of a second
 constexpr Index kCheap = 120;          // entries of Theta with which a few dozen factorisations take no time
-constexpr double kSolved = 1e-12;      // training error of a problem that left nothing
 constexpr double kNudge = 1e-4, kNudgeBars = 30;
 constexpr double kReturned = 3;  // bars: as far as two ends of the same minimum may lie apart
 
@@ -143,7 +143,7 @@ double relative_to_truth(double error, double size) {
 Candidate sharpen(const Split& split, Candidate candidate, bool may_add_heads, std::uint64_t seed,
                   Effort& effort) {
   if (!can_be_dense(split, candidate.heads())) return candidate;
-  if (!worth_a_factor(split, candidate) && candidate.train_error < kSolved) return candidate;
+  if (!worth_a_factor(split, candidate) && explained(split, candidate, effort.threads())) return candidate;
   const Split dense = dense_examples(split, candidate.heads());
   const std::vector<double> plain(static_cast<std::size_t>(candidate.theta.rows()), 1);
   std::optional<Linearisation> at = linearise(dense, candidate.theta, effort.threads());
@@ -198,15 +198,17 @@ Proof prove(const Split& split, Candidate& candidate, const std::vector<double>&
   } else if (const std::vector<Index> mirrored =
                  mirrored_heads(dense, candidate, bounds.label_error, bounds.plain);
              !mirrored.empty()) {
-    proof.doubt = Doubt::two_tokens;
+    proof.doubt = Doubt::mirror;
     proof.heads = mirrored;
   } else if (const std::vector<Index> swapped = swappable_heads(split, candidate, bounds.plain);
              !swapped.empty()) {
     proof.doubt = Doubt::few_tokens;
     proof.heads = swapped;
+  } else if (!means_are_seen(split)) {
+    proof.doubt = Doubt::mean_unseen;
   } else if (!held_out_is_fresh(split, m)) {
     proof.doubt = Doubt::few_distinct;
-  } else if (!explained(*at)) {
+  } else if (!explained(*at) || !explained(split, candidate, effort.threads())) {
     proof.doubt = Doubt::structure;
   } else if (!comes_back(dense, *at, bounds, 1, effort) || !comes_back(dense, *at, bounds, -1, effort)) {
     proof.doubt = effort.expired() ? Doubt::out_of_time : Doubt::another_layer;

@@ -11,10 +11,11 @@ enum class Doubt {
   none,
   wide_bars,      // an error of more than 1% would hardly change a label
   another_layer,  // a nudge along the weakest direction ended at other heads that fit as well
-  two_tokens,     // a head and its mirror image differ by a mean of two tokens, which other heads can supply
-  few_tokens,     // heads of equal W may be swapped for some tokens only, because the tokens do not tie them
-  few_distinct,   // the held-out examples repeat the others, which are too few to be evidence
-  structure,      // the residual is above rounding and is not noise: something is not explained yet
+  mirror,  // a head and its mirror image differ by a mean of the tokens, which is zero or other heads supply
+  few_tokens,   // parts of heads may be exchanged for some tokens only, because the tokens do not tie them
+  mean_unseen,  // a head that takes the plain mean would not show: in all examples the mean lacks a direction
+  few_distinct,  // the held-out examples repeat the others, which are too few to be evidence
+  structure,     // the residual is above rounding and is not noise: something is not explained yet
   out_of_time,
 };
 

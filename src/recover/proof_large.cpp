@@ -16,6 +16,7 @@
 #include "recover/mirror.hpp"
 #include "recover/proof.hpp"
 #include "recover/swapped.hpp"
+#include "recover/token_span.hpp"
 #include "recover/weakest_direction.hpp"
 
 namespace headlens {
@@ -94,13 +95,17 @@ Proof prove_large(const Split& split, const Candidate& candidate, const std::vec
   if (!proof.heads.empty()) return proof;
   proof.doubt = Doubt::none;
   if (std::vector<Index> mirrored = mirrored_heads(enough, candidate, left, bounds); !mirrored.empty()) {
-    proof.doubt = Doubt::two_tokens;
+    proof.doubt = Doubt::mirror;
     proof.heads = std::move(mirrored);
   } else if (std::vector<Index> swapped = swappable_heads(enough, candidate, bounds); !swapped.empty()) {
     proof.doubt = Doubt::few_tokens;
     proof.heads = std::move(swapped);
+  } else if (!means_are_seen(split)) {
+    proof.doubt = Doubt::mean_unseen;
   } else if (!held_out_is_fresh(split, m)) {
     proof.doubt = Doubt::few_distinct;
+  } else if (!explained(split, candidate, effort.threads())) {
+    proof.doubt = Doubt::structure;
   } else if (!returns_after_nudge(enough, candidate, seed, effort)) {
     proof.doubt = effort.expired() ? Doubt::out_of_time : Doubt::another_layer;
   }

@@ -111,6 +111,7 @@ LongDirections directions_by_membership(const Body& body, const Vector& inside, 
     effort.execution().check_cancelled();
     effort.execution().report("sculpt: membership", round, kRounds);
     parallel_for(effort.threads(), rays, [&](Index item, int) {
+      if (effort.expired()) return;  // the answer is then called stalled, whatever it is
       write_normal(body, inside, shaped(random_direction(seed, round * rays + item, size), met),
                    normals.view().row(item));
     });

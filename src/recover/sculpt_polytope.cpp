@@ -44,7 +44,7 @@ Vector least_absolute(const Matrix<double>& normals, const Vector& offsets, cons
                         {Vector(columns, -1.0), Vector(columns, 1.0)});
   Vector objective;
   for (const double t : offsets) objective.push_back(-t);
-  LpSolution solution = program.minimise(objective, [&] { return effort.expired(); });
+  LpSolution solution = program.minimise(objective, [&] { return effort.must_stop(); });
   if (!solution.ok()) return Vector(rows, 0.0);
   for (double& x : solution.duals) x = -x;
   return solution.duals;
@@ -117,7 +117,7 @@ class Polytope : public Body {
     Vector point = centre_;
     MinNormPoint solver;
     const Index most = bounded(kMostCorners, kFewestCorners);
-    for (Index step = 0; step < most && !effort_.expired(); ++step) {
+    for (Index step = 0; step < most && !effort_.must_stop(); ++step) {
       effort_.report("sculpt: smallest point", static_cast<int>(step), 1, 1);
       const double square = dot(point.data(), point);
       const Vector corner = support(point);
@@ -147,7 +147,7 @@ class Polytope : public Body {
     count = std::min(count, size_);
     const Index chords = std::min(2 * size_, bounded(kMostChords, kFewestChords));
     Matrix<double> ends = Matrix<double>::zeros(chords, size_), gram = Matrix<double>::zeros(size_, size_);
-    for (Index r = 0; r < chords && !effort_.expired(); ++r) {
+    for (Index r = 0; r < chords && !effort_.must_stop(); ++r) {
       effort_.report("sculpt: chords", static_cast<int>(r), 1, 1);
       const Vector along = chord(random_normal(r));
       std::copy(along.begin(), along.end(), ends.view().row(r));
@@ -196,7 +196,7 @@ class Polytope : public Body {
 
   // The point of the body that minimises <normal, Theta>; empty if the solver gives up.
   Vector support(const Vector& normal) {
-    return program_->minimise(normal, [&] { return effort_.expired(); }).x;
+    return program_->minimise(normal, [&] { return effort_.must_stop(); }).x;
   }
 
   Index size_;

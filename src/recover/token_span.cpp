@@ -36,6 +36,16 @@ std::vector<std::vector<double>> unseen_directions(const Split& split) {
   return out;
 }
 
+bool means_are_seen(const Split& split) {
+  const Index d = split.train_x.cols, k = split.tokens, n = split.train_x.rows / k;
+  Matrix<double> means = Matrix<double>::zeros(n, d), moment(d, d);
+  for (Index row = 0; row < n * k; ++row)
+    for (Index q = 0; q < d; ++q) means(row / k, q) += split.train_x(row, q) / static_cast<double>(k);
+  syrk(Trans::yes, 1.0, means.view(), 0.0, moment.view());
+  const SymmetricEigen eigen = symmetric_eigen(moment.view());
+  return eigen.ok() && eigen.values.front() > kNever * squared_norm(split.train_x);
+}
+
 std::string describe_direction(const std::vector<double>& direction) {
   std::vector<std::size_t> parts;
   for (std::size_t q = 0; q < direction.size(); ++q)

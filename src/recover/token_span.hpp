@@ -11,6 +11,9 @@ namespace headlens {
 // Orthonormal, in the coordinates of the examples.
 std::vector<std::vector<double>> unseen_directions(const Split& split);
 
+// Do the means of the examples span all directions? If not, a head of Theta = 0 may hide.
+bool means_are_seen(const Split& split);
+
 // "coordinate 3 of the tokens", "coordinates 0 to 4 of the tokens in one combination": for people.
 std::string describe_direction(const std::vector<double>& direction);
 
