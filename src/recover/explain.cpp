@@ -149,9 +149,9 @@ Words doubt_words(const Situation& s, Certificate& certificate) {
     case Doubt::few_tokens:
       return {
           fmt::format(
-              "{} have the same W, and the tokens fall into groups with independent spans: the two heads may "
-              "be exchanged for the queries of one group without changing a label.",
-              upper_first(list_of(proof.heads))),
+              "The tokens lie on few lines or in groups with independent spans, and {} agree in W or on one "
+              "of the groups: parts of the two heads may be exchanged without changing a label.",
+              list_of(proof.heads)),
           "Give tokens in general position (random vectors, or sums of the tokens that you have)."};
     case Doubt::few_distinct:
       return {
@@ -161,12 +161,14 @@ Words doubt_words(const Situation& s, Certificate& certificate) {
           "Give more examples that differ from one another, or tokens with more distinct values."};
     case Doubt::structure:
       return {
-          fmt::format("The held-out labels are predicted to {:.1e}; what is left is more than the rounding "
-                      "of float64 "
-                      "and no further head explains it.",
-                      held_out),
-          "If the labels were rounded (text files, float32), this may be all there is; otherwise give more "
-          "examples. --keep-uncertified FILE writes the layer that was found."};
+          fmt::format(
+              "The held-out labels are predicted to {:.1e}, but what is left is more than the rounding of "
+              "float64: something is not explained yet.",
+              held_out),
+          s.options.heads ? "There may be another head: let --heads auto look for one."
+                          : "If the labels were rounded (text files, float32), this may be all there is; "
+                            "otherwise give more "
+                            "examples. --keep-uncertified FILE writes the layer that was found."};
     case Doubt::out_of_time:
     case Doubt::none:
       break;
