@@ -12,6 +12,7 @@
 #include "headlens/blas_core.hpp"
 #include "headlens/bytes.hpp"
 #include "headlens/error.hpp"
+#include "headlens/files.hpp"
 #include "headlens/progress.hpp"
 #include "words.hpp"
 
@@ -22,9 +23,24 @@ volatile std::sig_atomic_t g_interrupted = 0;
 bool g_bar_shown = false;
 bool g_stdout_taken = false;
 
+constexpr unsigned kPatienceSeconds = 1;
+
+// A single call of LAPACK may work for seconds and asks nobody. Nothing is lost by ending the process inside such
+// a call, for results are written after the work; only an output that is half written must be removed first.
+void on_patience_over(int) {
+  if (unfinished_files() > 0) {
+    alarm(kPatienceSeconds);
+    return;
+  }
+  constexpr std::string_view text = "headlens: interrupted\n";
+  (void)!write(STDERR_FILENO, text.data(), text.size());
+  _exit(kInterrupted);
+}
+
 void on_signal(int signal) {
   g_interrupted = 1;
   std::signal(signal, SIG_DFL);
+  alarm(kPatienceSeconds);
 }
 
 bool stderr_is_terminal() {
@@ -37,6 +53,7 @@ bool stderr_is_terminal() {
 void install_interrupt_handlers() {
   std::signal(SIGINT, on_signal);
   std::signal(SIGTERM, on_signal);
+  std::signal(SIGALRM, on_patience_over);
   // A closed pipe and a file at its limit (ulimit -f) are errors of the write, not the end of the process.
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);

@@ -15,6 +15,10 @@ void check_writable(const std::filesystem::path& path);
 // pipes are never the same: what is written to them replaces nothing.
 bool same_file(const std::filesystem::path& a, const std::filesystem::path& b);
 
+// How many temporary files of unfinished outputs this process has on disk now. Safe to call from a signal
+// handler: a process that ends while there is none leaves nothing behind.
+int unfinished_files();
+
 // Files that this thread writes while a group lives appear together, at commit(); without it none does, and
 // earlier files stay as they were. What goes to devices and pipes is written at once.
 class FileGroup {

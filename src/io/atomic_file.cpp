@@ -20,6 +20,9 @@ namespace {
 
 constexpr int kMostLinks = 40;  // as in the kernel; more are a circle
 
+std::atomic<int> g_unfinished{0};
+static_assert(std::atomic<int>::is_always_lock_free);  // a signal handler may read it
+
 fs::path folder_of(const fs::path& path) {
   return path.has_parent_path() ? path.parent_path() : fs::path(".");
 }
@@ -79,10 +82,16 @@ fs::path follow_links(fs::path path) {
   return path;
 }
 
+void remove_temporary(const fs::path& temporary) {
+  ::unlink(temporary.c_str());
+  --g_unfinished;
+}
+
 void replace_file(const fs::path& temporary, const fs::path& target) {
   if (::rename(temporary.c_str(), target.c_str()) != 0)
     throw Error(ErrorCode::environment, fmt::format("cannot write {}: {}", printable(target.string()),
                                                     std::generic_category().message(errno)));
+  --g_unfinished;
   flush_folder(folder_of(target));
 }
 
@@ -104,7 +113,7 @@ AtomicFile::AtomicFile(const fs::path& target)
 }
 
 AtomicFile::~AtomicFile() {
-  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+  if (!temporary_.empty()) remove_temporary(temporary_);
 }
 
 void AtomicFile::open_directly(const fs::path& target) {
@@ -119,9 +128,15 @@ void AtomicFile::open_temporary() {
   constexpr int attempts = 1000;  // each meets a leftover of a killed process with our number
   for (int attempt = 0; attempt < attempts && !file_.is_open(); ++attempt) {
     const fs::path name = temporary_name(final_);
+    ++g_unfinished;  // before the file exists, so that no signal comes between
     file_ = FileDescriptor(::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
-    if (file_.is_open()) temporary_ = name;
-    if (!file_.is_open() && errno != EEXIST) fail(errno);
+    if (file_.is_open()) {
+      temporary_ = name;
+    } else {
+      const int error = errno;
+      --g_unfinished;
+      if (error != EEXIST) fail(error);
+    }
   }
   if (!file_.is_open()) fail(EEXIST);
 }
@@ -159,3 +174,5 @@ void AtomicFile::fail(int system_error) const {
 }
 
 }  // namespace headlens::io
+
+int headlens::unfinished_files() { return headlens::io::g_unfinished; }

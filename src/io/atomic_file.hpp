@@ -24,7 +24,8 @@ namespace headlens::io {
 // (/dev/stdout, /proc/self/fd/3): whoever opened those holds the file itself and would not see it replaced.
 std::filesystem::path follow_links(std::filesystem::path path);
 
-// Renames a finished temporary file over its target.
+// Temporary files are counted (unfinished_files()) from their creation to one of these two.
+void remove_temporary(const std::filesystem::path& temporary);
 void replace_file(const std::filesystem::path& temporary, const std::filesystem::path& target);
 
 class AtomicFile {

@@ -49,7 +49,7 @@ FileGroup::FileGroup() {
 
 FileGroup::~FileGroup() {
   t_group = nullptr;
-  for (const Pending& file : pending_) ::unlink(file.temporary.c_str());
+  for (const Pending& file : pending_) io::remove_temporary(file.temporary);
 }
 
 bool FileGroup::take(const fs::path& temporary, const fs::path& target) {

@@ -91,6 +91,27 @@ def test_sigterm(folder, case):
     assert sorted(p.name for p in folder.iterdir()) == before
 
 
+def test_sigterm_inside_one_long_call_of_lapack(tmp_path):
+    """Eigenvectors of 3500 unknowns take LAPACK many seconds, and LAPACK asks nobody."""
+    rng = np.random.default_rng(0)
+    arrays = {"query": rng.standard_normal((3500, 4)), "keys": rng.standard_normal((3500, 1, 4))}
+    np.savez(tmp_path / "sets.npz", **arrays, y=rng.standard_normal(3500))
+    ours, theirs = pty.openpty()
+    words = command("fit sets.npz --heads 700 --ridge 0 -o m")
+    with subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=theirs) as process:
+        os.close(theirs)
+        assert b"gram" in os.read(ours, 65536)  # the phase before
+        while select.select([ours], [], [], 2)[0]:  # LAPACK shows no progress either
+            os.read(ours, 65536)
+        process.send_signal(signal.SIGTERM)
+        process.wait(timeout=3)
+    shown = os.read(ours, 65536)
+    os.close(ours)
+    assert process.returncode == 130
+    assert shown.strip().endswith(b"interrupted")
+    assert [p.name for p in tmp_path.iterdir()] == ["sets.npz"]
+
+
 def watch(words, folder, seconds):
     """What a terminal would show."""
     ours, theirs = pty.openpty()
