@@ -34,13 +34,13 @@ double largest_singular_value(MatrixView<const double> a) {
   return eigen.ok() ? std::sqrt(squares * std::max(0.0, eigen.values.back())) : std::sqrt(squares);
 }
 
-// Of the labels and of our own sums, as a norm over all equations.
-double rounding(const Matrix<double>& theta, double magnitude) {
+// Of the labels and of our own sums, as a norm over all equations: eps (2 magnitude + |logits| spread).
+double rounding(const Matrix<double>& theta, double magnitude, double spread) {
   double sharpest = 0;  // standard deviation of the logits
   const Index d = theta.rows();
   for (Index i = 0; i < theta.cols() / d; ++i)
     sharpest = std::max(sharpest, std::sqrt(squared_norm(theta.view().block(0, i * d, d, d))));
-  return kRoundings * kEpsilon * (2 + sharpest) * magnitude;
+  return kRoundings * kEpsilon * (2 * magnitude + sharpest * std::min(magnitude, spread));
 }
 
 // The residual of the candidate on these rows, in units of their rounding.
@@ -51,7 +51,8 @@ double residual_in_roundings(MatrixView<const double> x, MatrixView<const double
   AttentionMap<double>(x, tokens, m, threads).evaluate(c.theta, p, phi);
   copy_rows(y, residual);
   gemm(Trans::no, Trans::no, -1.0, phi.view(), c.w.view(), 1.0, residual.view());
-  return std::sqrt(squared_norm(residual)) / rounding(c.theta, magnitude_of(phi, c.w, d));
+  return std::sqrt(squared_norm(residual)) /
+         rounding(c.theta, magnitude_of(phi.view(), c.w, d), spread_of(x, tokens, c.w));
 }
 
 // nu: what the fit left, what it may have absorbed, and the rounding of all that was summed.
@@ -59,7 +60,7 @@ double label_error(const Linearisation& at) {
   const double spare = static_cast<double>(std::max<Index>(1, at.equations - at.unknowns()));
   const double absorbed = std::sqrt(std::max(1.0, static_cast<double>(at.unknowns()) / spare));
   return std::sqrt(squared_norm(at.along)) +
-         std::max(kSpent * absorbed * std::sqrt(at.beyond), rounding(at.theta, at.magnitude));
+         std::max(kSpent * absorbed * std::sqrt(at.beyond), rounding(at.theta, at.magnitude, at.spread));
 }
 
 // Rows of L^-T: entry (row of unknown, column).
@@ -142,7 +143,7 @@ Weakest smallest_direction(const Matrix<double>& lower, const std::vector<double
 }  // namespace
 
 bool explained(const Linearisation& at) {
-  return std::sqrt(at.squares) < kAboveRounding * rounding(at.theta, at.magnitude);
+  return std::sqrt(at.squares) < kAboveRounding * rounding(at.theta, at.magnitude, at.spread);
 }
 
 bool explained(const Split& split, const Candidate& candidate, int threads) {

@@ -105,12 +105,30 @@ Matrix<double> stack_and_factor(const Matrix<double>& lower, MatrixView<const do
 
 }  // namespace
 
-double magnitude_of(const Matrix<double>& phi, const Matrix<double>& w, Index d) {
+double magnitude_of(MatrixView<const double> phi, const Matrix<double>& w, Index d) {
   double squares = 0;
-  Matrix<double> part(phi.rows(), w.cols());
+  Matrix<double> part(phi.rows, w.cols());
   for (Index i = 0; i < w.rows() / d; ++i) {
-    gemm(Trans::no, Trans::no, 1.0, phi.view().block(0, i * d, phi.rows(), d),
-         w.view().block(i * d, 0, d, w.cols()), 0.0, part);
+    gemm(Trans::no, Trans::no, 1.0, phi.block(0, i * d, phi.rows, d), w.view().block(i * d, 0, d, w.cols()),
+         0.0, part);
+    squares += squared_norm(part);
+  }
+  return std::sqrt(squares);
+}
+
+double spread_of(MatrixView<const double> x, Index tokens, const Matrix<double>& w) {
+  const Index d = x.cols;
+  Matrix<double> centred(x.rows, d);
+  for (Index first = 0; first < x.rows; first += tokens)
+    for (Index a = 0; a < d; ++a) {
+      double mean = 0;
+      for (Index j = 0; j < tokens; ++j) mean += x(first + j, a) / static_cast<double>(tokens);
+      for (Index j = 0; j < tokens; ++j) centred(first + j, a) = x(first + j, a) - mean;
+    }
+  double squares = 0;
+  for (Index i = 0; i < w.rows() / d; ++i) {
+    Matrix<double> part(x.rows, w.cols());
+    gemm(Trans::no, Trans::no, 1.0, centred, w.view().block(i * d, 0, d, w.cols()), 0.0, part);
     squares += squared_norm(part);
   }
   return std::sqrt(squares);
@@ -164,7 +182,8 @@ std::optional<Linearisation> linearise(const Split& split, const Matrix<double>&
   });
 
   Linearisation out;
-  out.magnitude = magnitude_of(point.phi, point.w, d);
+  out.magnitude = magnitude_of(point.phi.view(), point.w, d);
+  out.spread = spread_of(split.train_x, split.tokens, point.w);
   out.coupling = Matrix<double>(e * features, p);
   std::vector<Matrix<double>> parts(static_cast<std::size_t>(std::min(e, kGroups)));
   const auto groups = static_cast<Index>(parts.size());

@@ -27,6 +27,7 @@ struct Linearisation {
   double beyond = 0;        // |residual|^2 that no step removes
   double squares = 0;       // |residual|^2
   double magnitude = 0;     // (sum_i |Phi_i W_i|^2)^(1/2): what the labels are summed from
+  double spread = 0;        // (sum_i |(X - mean of the example) W_i|^2)^(1/2): what logits act on
   Index equations = 0;
 
   Index unknowns() const { return theta.rows() * theta.cols() + w.rows() * w.cols(); }
@@ -39,7 +40,11 @@ double dense_bytes(const Split& split,
                    Index heads);  // of one, and of the bounds from it; 0 if it cannot be afforded
 
 // (sum_i |Phi_i W_i|^2)^(1/2) for heads of d coordinates.
-double magnitude_of(const Matrix<double>& phi, const Matrix<double>& w, Index d);
+double magnitude_of(MatrixView<const double> phi, const Matrix<double>& w, Index d);
+
+// (sum_i |(X - mean of its example) W_i|^2)^(1/2). Weights of one query sum to one, so an error of a logit
+// moves the output by differences of tokens only, however far all tokens lie from zero.
+double spread_of(MatrixView<const double> x, Index tokens, const Matrix<double>& w);
 
 // Not finite, or fewer equations than unknowns: no value.
 std::optional<Linearisation> linearise(const Split& split, const Matrix<double>& theta, int threads);

@@ -151,13 +151,16 @@ def draw_case(seed):
         second = FAMILIES[rng.integers(len(FAMILIES))]  # corners of two families at once
         if m > 1 or second not in NEEDS_TWO:
             second(rng, theta, w)
-    inputs = str(rng.choice(["gaussian", "signs", "stretched"]))
+    inputs = str(rng.choice(["gaussian", "signs", "stretched", "offset"]))
     x = rng.standard_normal((n, k, d))
     if inputs == "signs":
         x = np.sign(x)
     if inputs == "stretched":  # coordinates of unequal size, the layer compensated
         sizes = np.exp(rng.uniform(-4, 4, d))
         x, theta, w = x * sizes, theta / sizes[:, None] / sizes, w / sizes[:, None]
+    if inputs == "offset":  # all tokens far from zero, logits of ordinary size or sharp
+        far = log_uniform(rng, 1, 1e4)
+        x, theta = x + far * rng.standard_normal(d), theta / far ** int(rng.integers(0, 3))
     what = f"{family.__name__} m={m} d={d} e={e} k={k} n={n} {inputs}"
     return family.__name__, what, x, outputs(theta, w, x), theta, w
 
