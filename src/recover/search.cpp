@@ -81,7 +81,7 @@ Candidate solve_from(const Split& split, Matrix<double> theta, const LmOptions& 
   const LmResult result = minimise(
       problem, point, options, [&] { return effort.must_stop(); },
       [&](int step, double squares) {
-        effort.trace.push_back({phase, heads, effort.seconds(), std::sqrt(squares)});
+        effort.trace.push_back({phase, heads, effort.seconds(), std::sqrt(squares), step, {}});
         effort.report(phase, step, squares, heads);
       });
   effort.count(result);
