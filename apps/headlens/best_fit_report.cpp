@@ -5,23 +5,26 @@
 namespace headlens::app {
 
 Json best_fit_json(const BestFitReport& report) {
-  Json out{{"repeats", report.repeats}, {"noise_floor", nullptr}, {"excess_error", nullptr}};
-  if (report.noise_floor) out["noise_floor"] = *report.noise_floor;
-  if (report.excess_error) out["excess_error"] = *report.excess_error;
-  out["excess_interval"] = {report.excess_low, report.excess_high};
-  return out;
+  const auto value = [](const std::optional<double>& number) {
+    return number ? Json(*number) : Json(nullptr);
+  };
+  return {{"repeats", report.repeats},
+          {"noise_floor", value(report.noise_floor)},
+          {"excess_error", value(report.excess_error)},
+          {"excess_interval",
+           report.excess_low ? Json::array({*report.excess_low, *report.excess_high}) : Json(nullptr)}};
 }
 
 std::string best_fit_text(const BestFitReport& report) {
-  if (!report.noise_floor)
-    return fmt::format(
-        "\nnoise floor       unknown: no two examples have the same X\n"
-        "excess error      at most {:.2e} (with 95%)",
-        report.excess_high);
-  return fmt::format(
-      "\nnoise floor       {:.2e} (from {} repeats of an X)\n"
-      "excess error      {:.2e} (95%: {:.2e} to {:.2e})",
-      *report.noise_floor, report.repeats, *report.excess_error, report.excess_low, report.excess_high);
+  std::string text = "\nnoise floor       ";
+  text += report.noise_floor
+              ? fmt::format("{:.2e} (from {} repeats of an X)", *report.noise_floor, report.repeats)
+              : "unknown: no two examples have the same X";
+  if (report.excess_error) text += fmt::format("\nexcess error      {:.2e}", *report.excess_error);
+  if (!report.excess_low) return text;
+  if (!report.excess_error)
+    return text + fmt::format("\nexcess error      at most {:.2e} (95%)", *report.excess_high);
+  return text + fmt::format(" (95%: {:.2e} to {:.2e})", *report.excess_low, *report.excess_high);
 }
 
 }  // namespace headlens::app

@@ -98,10 +98,11 @@ struct TracePoint {
 // How far a best fit is from E[Y | X], the best that any function of X could do. All relative to |Y| on the
 // held-out examples.
 struct BestFitReport {
-  Index repeats = 0;                       // examples whose X another example has, too
-  std::optional<double> noise_floor;       // the spread of their labels; empty without any
-  std::optional<double> excess_error;      // |F - E[Y | X]|: sqrt(held_out_error^2 - noise_floor^2)
-  double excess_low = 0, excess_high = 1;  // a 95% interval for it; without a floor 0 and that of the error
+  Index repeats = 0;                   // examples whose X another example has, too
+  std::optional<double> noise_floor;   // the spread of their labels; empty without any
+  std::optional<double> excess_error;  // |F - E[Y | X]|: sqrt(held_out_error^2 - noise_floor^2)
+  // A 95% interval for it; without a floor 0 and what the error itself may be. Empty for one held-out X.
+  std::optional<double> excess_low, excess_high;
 };
 
 struct Certificate {

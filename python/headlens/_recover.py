@@ -160,11 +160,17 @@ class Recovery:
 
 def _excess(fit: dict[str, Any]) -> list[tuple[str, str]]:
     """The noise floor and the excess error of a best fit."""
-    low, high = fit["excess_interval"]
+    interval = fit["excess_interval"]
     if fit["noise_floor"] is None:
-        return [("noise floor", "unknown: no X repeats"), ("excess error", f"at most {high:.1e}")]
-    floor = f"{fit['noise_floor']:.1e} from {fit['repeats']} repeats"
-    return [("noise floor", floor), ("excess error", f"{fit['excess_error']:.1e} ({low:.1e} to {high:.1e})")]
+        floor, excess = "unknown: no X repeats", f"at most {interval[1]:.1e}" if interval else "unknown"
+    else:
+        floor, excess = (
+            f"{fit['noise_floor']:.1e} from {fit['repeats']} repeats",
+            f"{fit['excess_error']:.1e}",
+        )
+        if interval:
+            excess += f" ({interval[0]:.1e} to {interval[1]:.1e})"
+    return [("noise floor", floor), ("excess error", excess)]
 
 
 def _evidence(parity: dict[str, Any]) -> str:

@@ -72,7 +72,8 @@ nb::dict best_fit_dict(const BestFitReport& r) {
   out["repeats"] = r.repeats;
   out["noise_floor"] = r.noise_floor;
   out["excess_error"] = r.excess_error;
-  out["excess_interval"] = std::vector<double>{r.excess_low, r.excess_high};
+  out["excess_interval"] =
+      r.excess_low ? nb::cast(std::vector<double>{*r.excess_low, *r.excess_high}) : nb::none();
   return out;
 }
 

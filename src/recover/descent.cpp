@@ -37,14 +37,6 @@ struct Moving {
   }
 };
 
-Matrix<double> random_w(Index dim, Index outputs, Index heads, std::uint64_t seed, int start) {
-  Matrix<double> w(heads * dim, outputs);
-  Stream stream(seed, "start of W", static_cast<std::uint64_t>(start));
-  for (Index i = 0; i < heads * dim * outputs; ++i)
-    w.data()[i] = stream.normal() / std::sqrt(static_cast<double>(heads * dim));
-  return w;
-}
-
 // F - Y and its gradients for the training examples, in arrays that are kept from step to step.
 class Loss {
  public:
@@ -85,17 +77,24 @@ class Loss {
 
 }  // namespace
 
-Candidate descend(const Split& split, Index heads, int start, const RecoverOptions& options, Effort& effort) {
-  const Index d = split.train_x.cols;
-  Moving theta(random_start(d, heads, options.seed, start));
-  Moving w(random_w(d, split.train_y.cols, heads, options.seed, start));
+Candidate random_layer(Index dim, Index outputs, Index heads, std::uint64_t seed, int start) {
+  Candidate out{random_start(dim, heads, seed, start), Matrix<double>(heads * dim, outputs), 1, 1};
+  Stream stream(seed, "start of W", static_cast<std::uint64_t>(start));
+  for (Index i = 0; i < heads * dim * outputs; ++i)
+    out.w.data()[i] = stream.normal() / std::sqrt(static_cast<double>(heads * dim));
+  return out;
+}
+
+Candidate descend(const Split& split, Candidate from, int steps, Effort& effort) {
+  const Index heads = from.heads();
+  Moving theta(std::move(from.theta)), w(std::move(from.w));
   Loss loss(split, heads, effort.threads());
-  const int every = std::max(1, options.steps / kTracePoints);
+  const int every = std::max(1, steps / kTracePoints);
   ++effort.starts;
   Candidate out;
   for (int t = 0;; ++t) {
     const double squares = loss.at(theta, w);
-    const bool last = t == options.steps || !std::isfinite(squares) || effort.must_stop();
+    const bool last = t == steps || !std::isfinite(squares) || effort.must_stop();
     if (t % every == 0 || last) {
       out.train_error = std::sqrt(squares);
       out.held_out_error = held_out_error(split, theta.value, w.value, effort.threads());
@@ -104,8 +103,8 @@ Candidate descend(const Split& split, Index heads, int start, const RecoverOptio
     effort.report("gradient", t, squares, heads);
     if (last) break;
     ++effort.steps;
-    const double turn = std::numbers::pi * t / options.steps;
-    for (Moving* part : {&theta, &w}) part->step(t + 1, kRate * (1 + std::cos(turn)) / 2);
+    const double rate = kRate * (1 + std::cos(std::numbers::pi * t / steps)) / 2;
+    for (Moving* part : {&theta, &w}) part->step(t + 1, rate);
   }
   out.theta = std::move(theta.value);
   out.w = std::move(w.value);
@@ -115,7 +114,9 @@ Candidate descend(const Split& split, Index heads, int start, const RecoverOptio
 Candidate find_by_descent(const Split& split, const RecoverOptions& options, Effort& effort) {
   Candidate best;
   for (int start = 0; start < options.starts && !(start > 0 && effort.expired()); ++start) {
-    Candidate next = descend(split, *options.heads, start, options, effort);
+    Candidate from =
+        random_layer(split.train_x.cols, split.train_y.cols, *options.heads, options.seed, start);
+    Candidate next = descend(split, std::move(from), options.steps, effort);
     if (start == 0 || next.held_out_error < best.held_out_error) best = std::move(next);
     if (best.held_out_error <= kProof) break;
   }

@@ -12,9 +12,12 @@
 
 namespace headlens {
 
-// One start of options.steps steps, or fewer where the effort must stop. The trace gets about 200 points per
-// start, the first at step 0, with the held-out error.
-Candidate descend(const Split& split, Index heads, int start, const RecoverOptions& options, Effort& effort);
+// Where a start of this number begins.
+Candidate random_layer(Index dim, Index outputs, Index heads, std::uint64_t seed, int start);
+
+// `steps` steps from the heads given, or fewer where the effort must stop. The trace gets about 200 points,
+// the first at step 0, with the held-out error.
+Candidate descend(const Split& split, Candidate from, int steps, Effort& effort);
 
 // Starts until one predicts the held-out examples to 8 digits; the one of lowest held-out error.
 Candidate find_by_descent(const Split& split, const RecoverOptions& options, Effort& effort);

@@ -246,22 +246,22 @@ Words stalled_words(const Situation& s, const Certificate& c) {
 
 // Of methods that are shown as they are: how far they came.
 Words alone_words(const Situation& s, const Certificate& c) {
+  const std::string left = fmt::format("{:.1e} of the held-out labels", c.held_out_error);
   const std::string goal = fmt::format("a proof needs {:.0e} and the last digits", kProof);
   if (s.options.method == RecoverMethod::moments)
-    return {fmt::format("Moments alone leave {:.1e} of the held-out labels; {}. Their formulas are those of "
-                        "small logits, and more examples do not remove that bias.",
-                        c.held_out_error, goal),
+    return {fmt::format("Moments alone leave {}; {}. The formulas of the moments are approximate, and more "
+                        "examples do not remove their bias.",
+                        left, goal),
             "Let the default method go on from the same moments: --method varpro --start spectral."};
-  return {
-      fmt::format("Gradient descent leaves {:.1e} of the held-out labels after {} starts of {} steps; {}.",
-                  c.held_out_error, c.starts, s.options.steps, goal),
-      "Raise --steps, or use the default method (--method varpro)."};
+  return {fmt::format("Gradient descent leaves {} after {} of {} steps; {}.", left,
+                      counted(c.starts, "start"), s.options.steps, goal),
+          "Raise --steps, or use the default method (--method varpro)."};
 }
 
 Words best_fit_words(const Situation& s, const Certificate& c) {
-  Words words{fmt::format("A best fit was asked for: the layer of {} with the smallest training error of "
-                          "{} starts. A best fit says nothing about where the labels come from.",
-                          c.heads, c.starts),
+  Words words{fmt::format("A best fit was asked for: the layer of {} with the smallest training error of {}. "
+                          "A best fit says nothing about where the labels come from.",
+                          counted(c.heads, "head"), counted(c.starts, "start")),
               ""};
   if (c.held_out_error <= kProof)
     words.advice =

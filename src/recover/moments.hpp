@@ -11,9 +11,10 @@
 // the eigenvectors of G(v) G(w)^-1 for mixtures v, w of slices (Jennrich's algorithm). What the moments do
 // not tell well is the size of each Theta_i: that is searched along its direction, with W by least squares.
 //
-// Both formulas are those of small logits and of independent tokens with mean zero and covariance identity
-// (signs, Gaussians). Elsewhere they have a bias, which more examples do not remove. n k m (2 d (d + e) + k
-// m^2) operations for G; four tokens or more.
+// Both formulas are approximate. They are those of small logits and of independent tokens with mean zero and
+// covariance identity (signs, Gaussians), and T also holds every head with the roles of x_b and x_c
+// exchanged, which no sum over tokens tells from the head itself; its share falls with d. More examples do
+// not remove that bias. n k m (2 d (d + e) + k m^2) operations for G; four tokens or more.
 #pragma once
 
 #include "recover/spectral.hpp"

@@ -215,8 +215,9 @@ Recovery recover(const Examples& examples, const RecoverOptions& options, const 
   const bool any_layer = !knows_parities(options.method);
   const Units units = any_layer ? units_of(examples) : plain_units(examples);  // those of a parity are known
   require_representable(units);
-  const Examples scaled = in_units(examples, units);
-  const Split split = hold_out(scaled);
+  const Examples scaled =
+      options.best_fit ? with_equal_inputs_together(in_units(examples, units)) : in_units(examples, units);
+  const Split split = options.best_fit ? hold_out_whole_inputs(scaled) : hold_out(scaled);
   certificate.examples = examples.count();
   certificate.held_out = split.held_x.rows / split.tokens;
   Effort effort(options, execution);
