@@ -291,7 +291,7 @@ void explain(const Situation& s, Certificate& certificate) {
     words = best_fit_words(s, certificate);
   else if (certificate.status == RecoveryStatus::stalled)
     words = stalled_words(s, certificate);
-  else if (is_shown_alone(s.options.method) &&
+  else if (is_shown_alone(s.options.method) && certificate.status == RecoveryStatus::not_identified &&
            (s.proof.doubt == Doubt::none || s.proof.doubt == Doubt::structure))
     words = alone_words(s, certificate);
   else if (s.proof.doubt != Doubt::none)

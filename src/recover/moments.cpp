@@ -205,6 +205,7 @@ Candidate find_by_moments(const Split& split, const HeadSpan& span, const Recove
   VariableProjection::Point point = problem.make_point();
   problem.evaluate(std::move(theta), 0, point);
   Candidate out{std::move(point.theta), std::move(point.w), 1, 1};
+  if (!point.finite) std::fill_n(out.w.data(), out.w.rows() * out.w.cols(), 0.0);  // tokens of zeros, say
   if (!point.finite || problem.y_squares() == 0) return out;
   out.train_error = std::sqrt(point.squares / problem.y_squares());
   out.held_out_error = held_out_error(split, out.theta, out.w, effort.threads());

@@ -85,8 +85,13 @@ Candidate solve_from(const Split& split, Matrix<double> theta, const LmOptions& 
         effort.report(phase, step, squares, heads);
       });
   effort.count(result);
-  Candidate out{std::move(point.theta), std::move(point.w), std::sqrt(result.relative_squares), 1};
-  if (point.finite) out.held_out_error = held_out_error(split, out.theta, out.w, effort.threads());
+  Candidate out{std::move(point.theta), std::move(point.w), 1, 1};
+  if (!point.finite) {  // tokens of zeros, say: no W can be solved for, and none explains anything
+    std::fill_n(out.w.data(), out.w.rows() * out.w.cols(), 0.0);
+    return out;
+  }
+  out.train_error = std::sqrt(result.relative_squares);
+  out.held_out_error = held_out_error(split, out.theta, out.w, effort.threads());
   return out;
 }
 

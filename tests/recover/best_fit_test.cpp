@@ -145,6 +145,20 @@ TEST(BestFit, MoreStartsLeaveNoMore) {
   }
 }
 
+// No layer explains anything of labels whose tokens are zero: W = 0, and an error of one.
+TEST(BestFit, OfZeroTokensIsNothing) {
+  Examples examples = layer_examples(2, 60, 1);
+  std::fill_n(examples.x.data<double>(), examples.x.size(), 0.0);
+  for (const RecoverOptions& options :
+       {RecoverOptions{.heads = 2, .best_fit = true}, RecoverOptions{.heads = 2},
+        RecoverOptions{.method = RecoverMethod::gradient, .heads = 2, .starts = 1, .steps = 10}}) {
+    const Recovery r = recover(examples, options, {.threads = 1});
+    EXPECT_EQ(r.certificate.train_error, 1);
+    EXPECT_EQ(r.certificate.held_out_error, 1);
+    EXPECT_EQ(r.layer.has_value(), options.best_fit);
+  }
+}
+
 TEST(BestFit, DoesNotDependOnThreads) {
   const Examples examples = families().at("noisy network")(2).examples;
   const RecoverOptions options{.heads = 2, .starts = 2, .best_fit = true};
