@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 
+#include "best_fit_report.hpp"
 #include "command.hpp"
 #include "files.hpp"
 #include "headlens/arrays.hpp"
@@ -52,8 +53,10 @@ Json certificate_json(const Certificate& c) {
   for (const TracePoint& point : c.trace)
     trace.push_back({{"phase", point.phase},
                      {"heads", point.heads},
+                     {"step", point.step},
                      {"seconds", point.seconds},
-                     {"train_error", point.train_error}});
+                     {"train_error", point.train_error},
+                     {"held_out_error", optional_json(point.held_out_error)}});
   for (const Phase& phase : c.phases) phases[phase.name] = phase.seconds;
   return {{"status", name(c.status)},
           {"reason", c.reason},
@@ -78,6 +81,7 @@ Json certificate_json(const Certificate& c) {
           {"inner_steps", c.inner_steps},
           {"sculpt", c.sculpt ? sculpt_json(*c.sculpt) : Json(nullptr)},
           {"parity", c.parity ? parity_json(*c.parity) : Json(nullptr)},
+          {"best_fit", c.best_fit ? best_fit_json(*c.best_fit) : Json(nullptr)},
           {"phases", phases},
           {"trace", trace},
           {"seconds", c.seconds}};
@@ -136,6 +140,7 @@ std::string certificate_text(const Certificate& c) {
   text += heads_text(c);
   if (c.sculpt) text += sculpt_text(*c.sculpt);
   if (c.parity) text += parity_text(*c.parity);
+  if (c.best_fit) text += best_fit_text(*c.best_fit);
   return text;
 }
 
@@ -156,9 +161,11 @@ int run(Arguments& a) {
   const Recovery recovery = recover(examples, a.recover, execution);
   const Json json = certificate_json(recovery.certificate);
   FileGroup together;
-  if (recovery.layer) save_layer(file, *recovery.layer);
+  const bool best_fit = recovery.certificate.status == RecoveryStatus::best_fit;
+  if (recovery.layer) save_layer(file, *recovery.layer, best_fit ? Certified::no : Certified::not_said);
   if (!a.uncertified.empty() && recovery.best)
-    save_layer(uncertified_file, *recovery.best, recovery.layer ? Certified::yes : Certified::no);
+    save_layer(uncertified_file, *recovery.best,
+               recovery.layer && !best_fit ? Certified::yes : Certified::no);
   if (!a.span_output.empty()) write_npz(span_file, {{"span", *recovery.sculpt_span}});
   if (!a.certificate.empty()) write_text(certificate_file, json.dump(2) + "\n");
   together.commit();
@@ -188,13 +195,18 @@ void add_recover(CLI::App& app) {
   add_choice(command, "--start", a->start, "random, or spectral (many examples, three tokens or more)",
              "random|spectral");
   std::map<std::string, RecoverMethod> methods;
-  for (const RecoverMethod method : {RecoverMethod::varpro, RecoverMethod::sculpt, RecoverMethod::brute_force,
-                                     RecoverMethod::linear_algebra})
+  for (const RecoverMethod method :
+       {RecoverMethod::varpro, RecoverMethod::sculpt, RecoverMethod::moments, RecoverMethod::gradient,
+        RecoverMethod::brute_force, RecoverMethod::linear_algebra})
     methods[name(method)] = method;
   add_choice(command, "--method", a->recover.method,
-             "variable projection, or the paper's six phases; or, for hard parities only, all hidden sets "
-             "or equations over GF(2)",
-             "varpro|sculpt|brute-force|linear-algebra", methods);
+             "variable projection, or the paper's six phases; moments or gradient descent, shown without a "
+             "polish; or, for hard parities only, all hidden sets or equations over GF(2)",
+             "varpro|sculpt|moments|gradient|brute-force|linear-algebra", methods);
+  add_whole(command, "--steps", a->recover.steps, "steps of gradient descent for each start", "T")
+      ->capture_default_str();
+  command.add_flag("--best-fit", a->recover.best_fit,
+                   "the best layer of --heads m for labels of any origin, with its excess error");
   add_sculpt_options(command, a->recover.sculpt);
   command
       .add_option("--span-out", a->span_output, "estimated span of Theta_i - Theta_j to write (.npz: span)")
@@ -207,12 +219,17 @@ void add_recover(CLI::App& app) {
   command.footer(
       "The status is recovered, approximate, needs_more_examples, not_identified or stalled; only the first "
       "two come\n"
-      "with a layer, the others say why and what to do next, and exit with status 3.\n\n"
+      "with a layer, the others say why and what to do next, and exit with status 3. With --best-fit it is "
+      "best_fit,\n"
+      "which comes with a layer that is certified by nothing.\n\n"
       "Examples:\n"
       "  headlens recover examples.npz -o layer.npz --certificate certificate.json\n"
       "  headlens recover examples.npz --heads 4 --time-limit 60 -o layer.npz\n"
       "  headlens recover examples.npz -o layer.npz --keep-uncertified best.npz\n"
       "  headlens recover examples.npz --method sculpt --heads 2 --sculpt-form lp -o layer.npz\n"
+      "  headlens recover examples.npz --method gradient --heads 2 --starts 1 -o layer.npz --certificate "
+      "path.json\n"
+      "  headlens recover labels.npz --best-fit --heads 2 -o layer.npz\n"
       "  headlens recover hard.npz --method brute-force --heads 6 --time-limit 60 -o layer.npz");
   set_action(command, [a] { return run(*a); });
 }

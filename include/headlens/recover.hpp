@@ -27,11 +27,16 @@ std::string name(RecoverStart start);
 enum class RecoverMethod {
   varpro,  // variable projection from random starts
   sculpt,  // the paper's six phases, then the same polish
+  // These are shown as they are, without a polish, and are no way to recover a layer:
+  moments,   // a second and a third moment of the examples; four tokens or more
+  gradient,  // Adam on all parameters, for a number of steps
   // These know that the layer is a parity (hardness.hpp), and nothing else of it:
   brute_force,     // every set of s hidden coordinates
   linear_algebra,  // equations over GF(2)
 };
 std::string name(RecoverMethod method);
+bool knows_parities(RecoverMethod method);  // the class of the last two
+bool is_shown_alone(RecoverMethod method);  // moments and gradient
 
 struct RecoverOptions {
   RecoverMethod method = RecoverMethod::varpro;
@@ -40,6 +45,8 @@ struct RecoverOptions {
   Index max_heads = 16;        // when they are
   int starts = 6;              // for each number of heads
   RecoverStart start = RecoverStart::random;
+  int steps = 3000;       // of `gradient`, for each start
+  bool best_fit = false;  // the best layer of `heads` heads for labels of any origin; never called recovered
   std::uint64_t seed = 0;
   std::optional<double> time_limit_seconds;  // ends with a status; never changes an answer that is reached
 
@@ -53,6 +60,7 @@ enum class RecoveryStatus {
   needs_more_examples,  // fewer equations than the unknowns ask for
   not_identified,       // no number of heads explains the held-out examples
   stalled,              // out of time or of steps on the way
+  best_fit,             // what best_fit asked for: no statement about where the labels come from
 };
 std::string name(RecoveryStatus status);
 
@@ -83,6 +91,18 @@ struct TracePoint {
   Index heads = 0;
   double seconds = 0;  // since the call
   double train_error = 1;
+  int step = 0;                          // of its run, from 0
+  std::optional<double> held_out_error;  // where it was measured: `gradient`
+};
+
+// How far a best fit is from E[Y | X], the best that any function of X could do. All relative to |Y| on the
+// held-out examples.
+struct BestFitReport {
+  Index repeats = 0;                   // examples whose X another example has, too
+  std::optional<double> noise_floor;   // the spread of their labels; empty without any
+  std::optional<double> excess_error;  // |F - E[Y | X]|: sqrt(held_out_error^2 - noise_floor^2)
+  // A 95% interval for it; without a floor 0 and what the error itself may be. Empty for one held-out X.
+  std::optional<double> excess_low, excess_high;
 };
 
 struct Certificate {
@@ -108,11 +128,12 @@ struct Certificate {
   std::optional<double> smallest_singular_value;
   std::vector<double> weakest_shares;
   std::vector<HeadCountTrial> trials;  // the evidence for the number of heads
-  std::vector<double> moment_values;   // and, with a spectral start, singular values that fall after it
+  std::vector<double> moment_values;   // and, with moments, singular values that fall after it
   std::vector<HeadReport> per_head;
   int starts = 0, steps = 0, inner_steps = 0;
   std::optional<SculptReport> sculpt;  // when that was the method
   std::optional<ParityReport> parity;  // of the methods that know the class
+  std::optional<BestFitReport> best_fit;
   std::vector<Phase> phases;
   std::vector<TracePoint> trace;
   std::uint64_t predicted_peak_bytes = 0;
@@ -120,7 +141,7 @@ struct Certificate {
 };
 
 struct Recovery {
-  std::optional<AttentionLayer> layer;  // empty unless recovered or approximate
+  std::optional<AttentionLayer> layer;  // empty unless recovered, approximate or a best fit
   std::optional<AttentionLayer>
       best;  // what was found, certified or not; empty where there was nothing to find
   Certificate certificate;

@@ -78,6 +78,8 @@ class RecoverOptions:
     max_heads: int
     starts: int
     start: str
+    steps: int
+    best_fit: bool
     seed: int
     time_limit: float | None
 

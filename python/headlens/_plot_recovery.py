@@ -199,16 +199,18 @@ def trace(recovery: Recovery | Certificate, *, ax: Axes | None = None) -> Axes:
 
 
 def _runs(steps: list[dict[str, Any]], count: int) -> list[list[tuple[int, float]]]:
-    """Steps with `count` heads, cut where a new start throws the error up."""
+    """Steps with `count` heads, cut where a new run begins. Gradient descent keeps some of its steps only, and is
+    drawn at their numbers."""
     runs: list[list[tuple[int, float]]] = []
-    last = np.inf
+    previous: dict[str, Any] | None = None
     for number, step in enumerate(steps):
         if step["heads"] == count and step["train_error"] > 0:
-            going_on = runs and runs[-1][-1][0] == number - 1 and step["train_error"] <= 1.05 * last
-            if not going_on:
+            if previous is None or step["step"] <= previous["step"] or step["phase"] != previous["phase"]:
                 runs.append([])
-            runs[-1].append((number, step["train_error"]))
-            last = step["train_error"]
+            runs[-1].append((step["step"] if step["phase"] == "gradient" else number, step["train_error"]))
+            previous = step
+        else:
+            previous = None
     return runs
 
 

@@ -18,7 +18,7 @@ class Certificate:
     """The evidence for a recovery, in the words of `headlens recover --json`."""
 
     status: str
-    """recovered, approximate, needs_more_examples, not_identified or stalled."""
+    """recovered, approximate, needs_more_examples, not_identified, stalled or best_fit."""
     reason: str
     """Why no layer was certified; empty if one was."""
     advice: str
@@ -51,8 +51,11 @@ class Certificate:
     sculpt: dict[str, Any] | None
     parity: dict[str, Any] | None
     """The hidden set and the evidence for it, of the methods that know hard parities; None for others."""
+    best_fit: dict[str, Any] | None
+    """repeats, noise_floor, excess_error and excess_interval of a best fit; None if none was asked for."""
     phases: dict[str, float]
     trace: list[dict[str, Any]]
+    """phase, heads, step, seconds, train_error and (gradient) held_out_error of every step that was kept."""
     seconds: float
 
     def to_dict(self) -> dict[str, Any]:
@@ -69,7 +72,7 @@ class Recovery:
     """A recovered layer and its certificate."""
 
     layer: AttentionLayer | None
-    """None unless the status is recovered or approximate."""
+    """None unless the status is recovered, approximate or best_fit."""
     certificate: Certificate
     span: np.ndarray | None = None
     """(m - 1, d, d): directions Theta_i - Theta_j that sculpting found; None for other methods."""
@@ -97,6 +100,8 @@ class Recovery:
             facts.append(("noise of labels", f"{c.noise:.1e}"))
         tried = ", ".join(f"{t['heads']}: {t['held_out_error']:.1e}" for t in c.head_count_evidence)
         facts.append(("heads tried", tried))
+        if c.best_fit is not None:
+            facts += _excess(c.best_fit)
         if c.parity is not None:
             facts.append(("hidden set", " ".join(map(str, c.parity["set"])) + f" ({_evidence(c.parity)})"))
         facts.append(("work", f"{c.starts} starts, {c.steps} steps, {c.seconds:.2f} s"))
@@ -153,6 +158,21 @@ class Recovery:
         return plot.recovery(self, truth, **options)
 
 
+def _excess(fit: dict[str, Any]) -> list[tuple[str, str]]:
+    """The noise floor and the excess error of a best fit."""
+    interval = fit["excess_interval"]
+    if fit["noise_floor"] is None:
+        floor, excess = "unknown: no X repeats", f"at most {interval[1]:.1e}" if interval else "unknown"
+    else:
+        floor, excess = (
+            f"{fit['noise_floor']:.1e} from {fit['repeats']} repeats",
+            f"{fit['excess_error']:.1e}",
+        )
+        if interval:
+            excess += f" ({interval[0]:.1e} to {interval[1]:.1e})"
+    return [("noise floor", floor), ("excess error", excess)]
+
+
 def _evidence(parity: dict[str, Any]) -> str:
     """For a hidden set, of either method."""
     if "rank" in parity:
@@ -174,6 +194,8 @@ def recover(
     method: str = "varpro",
     sculpt_form: str = "least-squares",
     span_form: str = "eigenvectors",
+    steps: int = 3000,
+    best_fit: bool = False,
     seed: int = 0,
     time_limit: float | None = None,
     threads: int | None = None,
@@ -190,18 +212,22 @@ def recover(
     max_heads : most heads that "auto" tries
     starts : for each number of heads
     start : "random", or "spectral" (many examples, three tokens or more)
-    method : "varpro" (variable projection) or "sculpt" (the paper's six phases); for hard parities only,
-        "brute-force" (all hidden sets) or "linear-algebra" (equations over GF(2))
+    method : "varpro" (variable projection) or "sculpt" (the paper's six phases); "moments" or "gradient" (Adam),
+        which show how far they come without a polish; for hard parities only, "brute-force" (all hidden sets)
+        or "linear-algebra" (equations over GF(2))
     sculpt_form : "least-squares" or "lp", the body of sculpting
     span_form : "eigenvectors" or "membership", how sculpting finds its long directions
+    steps : of "gradient", for each start
+    best_fit : the best layer of `heads` heads for labels of any origin, with its excess error over the noise
+        floor; the status is then "best_fit", never "recovered"
     seed : of the starts; the same seed gives the same bytes as `headlens recover`
     time_limit : seconds after which to stop with the status "stalled"
     progress : show a tqdm bar; None: on terminals and in notebooks
 
     Returns
     -------
-    Recovery, with a layer if the status is "recovered" or "approximate"; otherwise a `NumericalWarning` says
-    why there is none.
+    Recovery, with a layer if the status is "recovered", "approximate" or "best_fit"; otherwise a
+    `NumericalWarning` says why there is none.
 
     >>> import headlens
     >>> truth = headlens.AttentionLayer.random(heads=2, dim=4, seed=1)
@@ -227,6 +253,8 @@ def recover(
         max_heads=max_heads,
         starts=starts,
         start=start,
+        steps=steps,
+        best_fit=best_fit,
         seed=whole_number(seed),
         time_limit=time_limit,
     )

@@ -113,9 +113,11 @@ void bind_recovery(nb::module_& m) {
       .def_rw("heads", &O::heads, nb::for_setter(nb::arg("value").none()))
       .def_rw("max_heads", &O::max_heads)
       .def_rw("starts", &O::starts)
+      .def_rw("steps", &O::steps)
+      .def_rw("best_fit", &O::best_fit)
       .def_rw("seed", &O::seed)
       .def_rw("time_limit", &O::time_limit_seconds, nb::for_setter(nb::arg("value").none()));
-  word(type, "method", &O::method, 4);
+  word(type, "method", &O::method, 6);
   word(type, "start", &O::start, 2);
 }
 

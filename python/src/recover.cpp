@@ -67,6 +67,16 @@ nb::dict parity_dict(const ParityReport& r) {
   return out;
 }
 
+nb::dict best_fit_dict(const BestFitReport& r) {
+  nb::dict out;
+  out["repeats"] = r.repeats;
+  out["noise_floor"] = r.noise_floor;
+  out["excess_error"] = r.excess_error;
+  out["excess_interval"] =
+      r.excess_low ? nb::cast(std::vector<double>{*r.excess_low, *r.excess_high}) : nb::none();
+  return out;
+}
+
 nb::list trial_list(const Certificate& c) {
   nb::list out;
   for (const HeadCountTrial& trial : c.trials) {
@@ -100,8 +110,10 @@ nb::list trace_list(const Certificate& c) {
     nb::dict entry;
     entry["phase"] = point.phase;
     entry["heads"] = point.heads;
+    entry["step"] = point.step;
     entry["seconds"] = point.seconds;
     entry["train_error"] = point.train_error;
+    entry["held_out_error"] = point.held_out_error;
     out.append(entry);
   }
   return out;
@@ -133,6 +145,7 @@ nb::dict certificate_dict(const Certificate& c) {
   out["inner_steps"] = c.inner_steps;
   out["sculpt"] = c.sculpt ? nb::object(sculpt_dict(*c.sculpt)) : nb::object(nb::none());
   out["parity"] = c.parity ? nb::object(parity_dict(*c.parity)) : nb::object(nb::none());
+  out["best_fit"] = c.best_fit ? nb::object(best_fit_dict(*c.best_fit)) : nb::object(nb::none());
   out["phases"] = phases;
   out["trace"] = trace_list(c);
   out["seconds"] = c.seconds;

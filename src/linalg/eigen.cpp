@@ -34,4 +34,30 @@ SymmetricEigen symmetric_eigen(MatrixView<const double> a) {
   return out;
 }
 
+GeneralEigen general_eigen(MatrixView<const double> a) {
+  ensure(a.rows == a.cols && a.rows <= 4096, "general_eigen: (", a.rows, " x ", a.cols,
+         "), expected a square of at most 4096");
+  GeneralEigen out;
+  if (a.rows == 0) return out;
+  Matrix<double> copy(a.rows, a.rows);
+  for (Index i = 0; i < a.rows; ++i)
+    for (Index j = 0; j < a.rows; ++j) {
+      if (!std::isfinite(a(i, j))) return {.status = EigenStatus::not_finite, .values = {}, .vectors = {}};
+      copy(i, j) = a(i, j);
+    }
+  use_one_blas_thread();
+  const int n = blas_int(a.rows), work_size = 34 * n;
+  out.values.resize(static_cast<std::size_t>(n));
+  out.vectors = Matrix<double>(a.rows, a.rows);
+  std::vector<double> imaginary(static_cast<std::size_t>(n));
+  Buffer<double> work(work_size);
+  int info = 0;
+  // LAPACK sees A^T, whose left eigenvectors are the right ones of A.
+  dgeev_("V", "N", &n, copy.data(), &n, out.values.data(), imaginary.data(), out.vectors.data(), &n, nullptr,
+         &n, work.data(), &work_size, &info, 1, 1);
+  ensure(info >= 0, "dgeev: argument ", -info);
+  if (info > 0) return {.status = EigenStatus::not_converged, .values = {}, .vectors = {}};
+  return out;
+}
+
 }  // namespace headlens

@@ -35,4 +35,9 @@ void dormlq_(const char* side, const char* trans, const int* m, const int* n, co
 void dsyevd_(const char* jobz, const char* uplo, const int* n, double* a, const int* lda, double* w,
              double* work, const int* lwork, int* iwork, const int* liwork, int* info, std::size_t,
              std::size_t);
+
+// Eigenvalues wr + i wi and left eigenvectors of a general matrix. info > 0: no convergence.
+void dgeev_(const char* jobvl, const char* jobvr, const int* n, double* a, const int* lda, double* wr,
+            double* wi, double* vl, const int* ldvl, double* vr, const int* ldvr, double* work,
+            const int* lwork, int* info, std::size_t, std::size_t);
 }

@@ -26,6 +26,11 @@ Split first_examples(const Split& split, Index heads, double equations) {
   return thin;
 }
 
+bool generalises(const Split& split, const Candidate& candidate) {
+  const double c = examples_per_unknown(split, candidate.heads());
+  return c > 1 && candidate.held_out_error < 2 * std::sqrt((c + 1) / (c - 1)) * candidate.train_error;
+}
+
 RecoveryStatus verdict(const Split& split, const Candidate& candidate, const Challenge& challenge,
                        const Proof& proof, bool expired) {
   if (squared_norm(split.train_y) == 0)
@@ -37,20 +42,18 @@ RecoveryStatus verdict(const Split& split, const Candidate& candidate, const Cha
     return expired ? RecoveryStatus::stalled : RecoveryStatus::not_identified;
   }
   if (c < kFewestEquations) return RecoveryStatus::needs_more_examples;
-  // Least squares with p of N equations spent leaves (1 - p/N) of the noise on its own examples and (1 + p/N)
-  // of it on others: sqrt((c + 1) / (c - 1)) between the two errors. Twice that is more than noise.
-  const double expected = std::sqrt((c + 1) / (c - 1));
-  const bool generalises = candidate.held_out_error < 2 * expected * candidate.train_error;
+  const bool plausible = generalises(split, candidate);
   const bool noise_floor =
-      generalises && candidate.held_out_error < 0.9 && !challenge.more_heads_help && challenge.leaves_noise;
+      plausible && candidate.held_out_error < 0.9 && !challenge.more_heads_help && challenge.leaves_noise;
   if (noise_floor && challenge.agrees && challenge.returns && challenge.bars_tell)
     return RecoveryStatus::approximate;
   if (expired) return RecoveryStatus::stalled;
   if (challenge.more_heads_help && challenge.too_few_to_ask) return RecoveryStatus::needs_more_examples;
-  return generalises ? RecoveryStatus::not_identified : RecoveryStatus::needs_more_examples;
+  return plausible ? RecoveryStatus::not_identified : RecoveryStatus::needs_more_examples;
 }
 
-void describe(const Proof& proof, const Candidate& candidate, const Units& units, Certificate& certificate) {
+void describe_proven(const Proof& proof, const Candidate& candidate, const Units& units,
+                     Certificate& certificate) {
   if (proof.relative.empty()) return;
   const AttentionLayer layer = from_units(units, unpack_layer(candidate.theta, candidate.w));
   certificate.per_head.clear();
@@ -73,8 +76,8 @@ std::vector<Index> heads_beyond(const Certificate& certificate, double bar) {
   return out;
 }
 
-bool describe(const Split& split, const Candidate& candidate, const Units& units, std::uint64_t seed,
-              Effort& effort, Certificate& certificate) {
+bool describe_noisy(const Split& split, const Candidate& candidate, const Units& units, std::uint64_t seed,
+                    Effort& effort, Certificate& certificate) {
   const AttentionLayer scaled = unpack_layer(candidate.theta, candidate.w);
   const AttentionLayer layer = from_units(units, scaled);
   VariableProjection problem(split.train_x, split.train_y, split.tokens, candidate.heads(), effort.threads());

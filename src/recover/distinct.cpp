@@ -38,20 +38,13 @@ Seen distinct_examples(const Split& split) {
   return seen;
 }
 
-double per_unknown(const Split& split, Index heads, Index rows) {
-  const double d = static_cast<double>(split.train_x.cols), e = static_cast<double>(split.train_y.cols);
-  return static_cast<double>(rows) * e / (static_cast<double>(heads) * d * (d + e));
-}
-
 }  // namespace
-
-double distinct_equations_per_unknown(const Split& split, Index heads) {
-  return per_unknown(split, heads, distinct_examples(split).rows);
-}
 
 bool held_out_is_fresh(const Split& split, Index heads) {
   const Seen seen = distinct_examples(split);
-  if (per_unknown(split, heads, seen.rows) >= kPlenty) return true;
+  const double d = static_cast<double>(split.train_x.cols), e = static_cast<double>(split.train_y.cols);
+  const double unknowns = static_cast<double>(heads) * d * (d + e);
+  if (static_cast<double>(seen.rows) * e >= kPlenty * unknowns) return true;
   // Tokens of a small vocabulary: even a new example is made of pieces that were fitted.
   if (2 * static_cast<Index>(seen.tokens.size()) < split.train_x.rows) return false;
   for (Index example = 0; example < split.held_x.rows / split.tokens; ++example)

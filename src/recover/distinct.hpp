@@ -6,9 +6,6 @@
 
 namespace headlens {
 
-// Equations per unknown, from distinct examples and distinct tokens in them only.
-double distinct_equations_per_unknown(const Split& split, Index heads);
-
 // Does a held-out example differ from all others, and are its tokens not all of a small vocabulary? If not,
 // predicting the held-out examples proves little, and the other examples must be evidence enough by their
 // number.

@@ -27,6 +27,10 @@ std::string list_of(const std::vector<Index>& heads) {
   return text;
 }
 
+std::string counted(Index count, const char* what) {
+  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+}
+
 std::string upper_first(std::string text) {
   if (!text.empty()) text[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(text[0])));
   return text;
@@ -240,6 +244,39 @@ Words stalled_words(const Situation& s, const Certificate& c) {
   return words;
 }
 
+// Of methods that are shown as they are: how far they came.
+Words alone_words(const Situation& s, const Certificate& c) {
+  const std::string left = fmt::format("{:.1e} of the held-out labels", c.held_out_error);
+  const std::string goal = fmt::format("a proof needs {:.0e} and the last digits", kProof);
+  if (s.options.method == RecoverMethod::moments)
+    return {fmt::format("Moments alone leave {}; {}. The formulas of the moments are approximate, and more "
+                        "examples do not remove their bias.",
+                        left, goal),
+            "Let the default method go on from the same moments: --method varpro --start spectral."};
+  return {fmt::format("Gradient descent leaves {} after {} of {} steps; {}.", left,
+                      counted(c.starts, "start"), s.options.steps, goal),
+          "Raise --steps, or use the default method (--method varpro)."};
+}
+
+Words best_fit_words(const Situation& s, const Certificate& c) {
+  Words words{fmt::format("A best fit was asked for: the layer of {} with the smallest training error of {}. "
+                          "A best fit says nothing about where the labels come from.",
+                          counted(c.heads, "head"), counted(c.starts, "start")),
+              ""};
+  if (c.held_out_error <= kProof)
+    words.advice =
+        "The held-out labels are predicted to 8 digits: without --best-fit the heads can be certified.";
+  else if (!generalises(s.split, s.candidate))
+    words.advice = fmt::format(
+        "The training error ({:.1e}) is far smaller than the held-out error: give more examples, or fewer "
+        "heads.",
+        c.train_error);
+  else if (!c.best_fit->noise_floor)
+    words.advice =
+        "Give some inputs several times, each with a label of its own: their spread is the noise floor.";
+  return words;
+}
+
 }  // namespace
 
 void explain(const Situation& s, Certificate& certificate) {
@@ -250,8 +287,13 @@ void explain(const Situation& s, Certificate& certificate) {
   if (squared_norm(s.split.train_y) == 0)
     words = {"All labels are zero: every layer with W = 0 has these outputs, so there is no head to find.",
              "Check that Y holds the outputs of the layer."};
+  else if (certificate.status == RecoveryStatus::best_fit)
+    words = best_fit_words(s, certificate);
   else if (certificate.status == RecoveryStatus::stalled)
     words = stalled_words(s, certificate);
+  else if (is_shown_alone(s.options.method) && certificate.status == RecoveryStatus::not_identified &&
+           (s.proof.doubt == Doubt::none || s.proof.doubt == Doubt::structure))
+    words = alone_words(s, certificate);
   else if (s.proof.doubt != Doubt::none)
     words = doubt_words(s, certificate);
   else

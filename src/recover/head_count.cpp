@@ -108,7 +108,7 @@ Matrix<double> Starts::theta(const Split& split, Index heads, int start, Effort&
 }
 
 Starts make_starts(const Split& split, const RecoverOptions& options, Effort& effort) {
-  if (options.start == RecoverStart::random) return {options, {}};
+  if (options.start == RecoverStart::random && options.method != RecoverMethod::moments) return {options, {}};
   if (split.tokens < 3) {
     effort.execution().note("two tokens have no moment that shows the heads: random starts instead");
     return {options, {}};
@@ -121,6 +121,21 @@ Found search(const Split& split, Index heads, const Starts& starts, Effort& effo
   Found found;
   run_starts(split, heads, starts, 0, starts.options.starts, {}, effort, found);
   return found;
+}
+
+Candidate search_best_fit(const Split& split, Index heads, const Starts& starts, Effort& effort) {
+  Candidate best;
+  for (int start = 0; start < starts.options.starts && !(start > 0 && effort.expired()); ++start) {
+    ++effort.starts;
+    Candidate next = solve_start(split, heads, starts, start, {}, effort);
+    if (start == 0 || next.train_error < best.train_error) best = std::move(next);
+    if (best.train_error <= kProof) break;  // nothing is left to explain
+  }
+  const LmOptions tight{.ridge = 1e-14, .mu = 1e-6, .stall_steps = 8, .flat = kTight};
+  Candidate end = solve_from(split, copy_of(best).theta, tight, "polish", effort);
+  if (end.train_error < best.train_error) best = std::move(end);
+  if (best.train_error > kNear) return best;
+  return sharpen(split, std::move(best), false, starts.options.seed, effort);
 }
 
 Found search_head_count(const Split& split, const Starts& starts, Effort& effort, Certificate& certificate) {

@@ -25,6 +25,10 @@ struct Found {
 // Starts until the held-out error is a proof, or two starts agree on a noise floor.
 Found search(const Split& split, Index heads, const Starts& starts, Effort& effort);
 
+// All starts, each to its minimum, and the one of lowest training error: for labels that no layer need
+// explain, where the held-out examples are to measure the answer and not to choose it.
+Candidate search_best_fit(const Split& split, Index heads, const Starts& starts, Effort& effort);
+
 // 1, 2, 4, .. heads (with a span: from the number that its gap shows) until the held-out examples are
 // explained, or more heads no longer help.
 Found search_head_count(const Split& split, const Starts& starts, Effort& effort, Certificate& certificate);

@@ -163,6 +163,7 @@ void explain_parity(const RecoverOptions& options, Certificate& certificate) {
       return;
     case RecoveryStatus::recovered:
     case RecoveryStatus::approximate:
+    case RecoveryStatus::best_fit:
       return;
   }
 }

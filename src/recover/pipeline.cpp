@@ -10,9 +10,12 @@
 #include "headlens/error.hpp"
 #include "headlens/recover.hpp"
 #include "recover/certify.hpp"
+#include "recover/descent.hpp"
 #include "recover/explain.hpp"
 #include "recover/head_count.hpp"
 #include "recover/linearisation.hpp"
+#include "recover/moments.hpp"
+#include "recover/noise_floor.hpp"
 #include "recover/parity.hpp"
 #include "recover/reduce.hpp"
 #include "recover/sculpt.hpp"
@@ -75,7 +78,7 @@ void test_noisy(const Split& split, const Units& units, const Starts& starts, Ef
   found.challenge.returns = timed(
       certificate, "nudge", [&] { return returns_after_nudge(split, found.best, options.seed, effort); });
   timed(certificate, "error bars",
-        [&] { return describe(split, found.best, units, options.seed, effort, certificate); });
+        [&] { return describe_noisy(split, found.best, units, options.seed, effort, certificate); });
   certificate.heads_in_doubt = heads_beyond(certificate, kWidestNoisyBar);
   found.challenge.bars_tell = !certificate.per_head.empty() && certificate.heads_in_doubt.empty();
 }
@@ -95,7 +98,10 @@ Proof test_exact(const Split& split, const Units& units, const RecoverOptions& o
   found.best = timed(certificate, "polish", [&] {
     return sharpen(split, std::move(found.best), !options.heads, options.seed, effort);
   });
-  if (!explained(split, found.best, effort.threads()) && !effort.expired())
+  const bool has_last_digit =  // by a factor of all examples, which no other solver can better
+      can_be_dense(split, found.best.heads()) &&
+      dense_examples(split, found.best.heads()).train_x.rows == split.train_x.rows;
+  if (!has_last_digit && !explained(split, found.best, effort.threads()) && !effort.expired())
     found.best = timed(certificate, "polish", [&] {  // more digits than the search asks for
       const LmOptions last{.ridge = 1e-14, .mu = 1e-8, .tolerance = 1e-31, .max_steps = 40, .stall_steps = 6};
       return better_of(std::move(found.best), split, last, effort);
@@ -104,62 +110,101 @@ Proof test_exact(const Split& split, const Units& units, const RecoverOptions& o
                [&] { return prove(split, found.best, units.theta_weights(), options.seed, effort); });
 }
 
+// The heads as the method finds them.
+Found find_heads(const Split& split, const Starts& starts, Effort& effort, Recovery& recovery) {
+  const RecoverOptions& options = starts.options;
+  if (options.method == RecoverMethod::sculpt) return search_by_sculpting(split, options, effort, recovery);
+  if (options.method == RecoverMethod::moments)
+    return {find_by_moments(split, starts.span, options, effort), {}};
+  if (options.method == RecoverMethod::gradient) return {find_by_descent(split, options, effort), {}};
+  if (options.best_fit) return {search_best_fit(split, *options.heads, starts, effort), {}};
+  return options.heads ? search(split, *options.heads, starts, effort)
+                       : search_head_count(split, starts, effort, recovery.certificate);
+}
+
+// The verdict on heads that explain something: with every digit and every challenge, or as they are.
+Proof test_heads(const Split& split, const Units& units, const Starts& starts, Effort& effort, Found& found,
+                 Certificate& certificate) {
+  const RecoverOptions& options = starts.options;
+  if (options.best_fit || is_shown_alone(options.method)) {
+    const Whiteness white = residual_whiteness(split, found.best, options.seed, effort.threads());
+    certificate.residual_z = std::max(std::abs(white.between_tokens), white.with_functions);
+    if (options.best_fit || found.best.held_out_error > kProof) return {};
+    return prove(split, found.best, units.theta_weights(), options.seed, effort);
+  }
+  if (found.best.held_out_error > kProof && found.best.held_out_error < kNear)
+    found.best = timed(certificate, "polish",
+                       [&] { return sharpen(split, std::move(found.best), false, options.seed, effort); });
+  if (found.best.held_out_error > kProof) test_noisy(split, units, starts, effort, found, certificate);
+  if (found.best.held_out_error > kProof) return {};
+  return test_exact(split, units, options, effort, found, certificate);
+}
+
 // Any layer: no method that ends here knows more of it than the examples say.
 void recover_heads(const Split& split, const Units& units, const RecoverOptions& options, Effort& effort,
                    Recovery& recovery) {
   Certificate& certificate = recovery.certificate;
+  require(options.method != RecoverMethod::moments || split.tokens >= 4,
+          "method: moments needs four tokens per example or more, the examples have ", split.tokens);
   const double bytes = predicted_bytes(split, options.heads.value_or(options.max_heads));
   MemoryBudget(effort.execution()).require(bytes, "the recovery");
   certificate.predicted_peak_bytes = static_cast<std::uint64_t>(bytes);
 
   const Starts starts = timed(certificate, "starts", [&] { return make_starts(split, options, effort); });
   certificate.moment_values = starts.span.values;
-  Found found = timed(certificate, "search", [&] {
-    if (options.method == RecoverMethod::sculpt) return search_by_sculpting(split, options, effort, recovery);
-    return options.heads ? search(split, *options.heads, starts, effort)
-                         : search_head_count(split, starts, effort, certificate);
-  });
-  if (found.best.held_out_error > kProof && found.best.held_out_error < kNear)
-    found.best = timed(certificate, "polish",
-                       [&] { return sharpen(split, std::move(found.best), false, options.seed, effort); });
-  Proof proof;
+  Found found = timed(certificate, "search", [&] { return find_heads(split, starts, effort, recovery); });
   const bool any_label = squared_norm(split.train_y) > 0;
-  if (any_label && found.best.held_out_error > kProof)
-    test_noisy(split, units, starts, effort, found, certificate);
-  if (any_label && found.best.held_out_error <= kProof)
-    proof = test_exact(split, units, options, effort, found, certificate);
+  const Proof proof = any_label ? test_heads(split, units, starts, effort, found, certificate) : Proof{};
   certificate.status = verdict(split, found.best, found.challenge, proof, effort.expired());
-  describe(proof, found.best, units, certificate);
+  if (options.best_fit && any_label) {
+    if (!effort.expired()) certificate.status = RecoveryStatus::best_fit;
+    certificate.best_fit = excess_error(split, found.best, effort.threads());
+  }
+  describe_proven(proof, found.best, units, certificate);
   certificate.heads = found.best.heads();
   certificate.train_error = found.best.train_error;
   certificate.held_out_error = found.best.held_out_error;
   certificate.examples_per_unknown = examples_per_unknown(split, certificate.heads);
+  certificate.starts = effort.starts;
   explain({split, options, found.best, found.challenge, proof}, certificate);
-  const bool certified =
-      certificate.status == RecoveryStatus::recovered || certificate.status == RecoveryStatus::approximate;
+  const bool returned = certificate.status == RecoveryStatus::recovered ||
+                        certificate.status == RecoveryStatus::approximate ||
+                        certificate.status == RecoveryStatus::best_fit;
   if (!any_label || found.best.heads() == 0) return;
   recovery.best = from_units(units, unpack_layer(found.best.theta, found.best.w));
-  if (certified) recovery.layer = recovery.best;
+  if (returned) recovery.layer = recovery.best;
 }
 
 }  // namespace
 
 std::string name(RecoveryStatus status) {
-  constexpr const char* names[] = {"recovered", "approximate", "needs_more_examples", "not_identified",
-                                   "stalled"};
+  constexpr const char* names[] = {"recovered",      "approximate", "needs_more_examples",
+                                   "not_identified", "stalled",     "best_fit"};
   return names[static_cast<int>(status)];
 }
 
 std::string name(RecoverStart start) { return start == RecoverStart::random ? "random" : "spectral"; }
 std::string name(RecoverMethod method) {
-  constexpr const char* names[] = {"varpro", "sculpt", "brute-force", "linear-algebra"};
+  constexpr const char* names[] = {"varpro",   "sculpt",      "moments",
+                                   "gradient", "brute-force", "linear-algebra"};
   return names[static_cast<int>(method)];
+}
+bool knows_parities(RecoverMethod method) {
+  return method == RecoverMethod::brute_force || method == RecoverMethod::linear_algebra;
+}
+bool is_shown_alone(RecoverMethod method) {
+  return method == RecoverMethod::moments || method == RecoverMethod::gradient;
 }
 
 void RecoverOptions::validate() const {
   require(!heads || *heads >= 1, "heads: ", heads.value_or(0), " given, expected auto, or 1 or more");
   require(max_heads >= 1, "max-heads: ", max_heads, " given, expected 1 or more");
   require(starts >= 1, "starts: ", starts, " given, expected 1 or more");
+  require(steps >= 1, "steps: ", steps, " given, expected 1 or more");
+  require(heads || (!best_fit && method != RecoverMethod::gradient),
+          "heads: auto given, expected a number with ", best_fit ? "a best fit" : "method gradient");
+  require(!best_fit || method == RecoverMethod::varpro, "best-fit: given with method ", name(method),
+          ", expected method varpro");
   require(!time_limit_seconds || (*time_limit_seconds > 0 && std::isfinite(*time_limit_seconds)),
           "time-limit: ", time_limit_seconds.value_or(0), " given, expected seconds above 0");
 }
@@ -170,11 +215,12 @@ Recovery recover(const Examples& examples, const RecoverOptions& options, const 
   const auto start = Clock::now();
   Recovery recovery;
   Certificate& certificate = recovery.certificate;
-  const bool any_layer = options.method == RecoverMethod::varpro || options.method == RecoverMethod::sculpt;
+  const bool any_layer = !knows_parities(options.method);
   const Units units = any_layer ? units_of(examples) : plain_units(examples);  // those of a parity are known
   require_representable(units);
-  const Examples scaled = in_units(examples, units);
-  const Split split = hold_out(scaled);
+  const Examples scaled =
+      options.best_fit ? with_equal_inputs_together(in_units(examples, units)) : in_units(examples, units);
+  const Split split = options.best_fit ? hold_out_whole_inputs(scaled) : hold_out(scaled);
   certificate.examples = examples.count();
   certificate.held_out = split.held_x.rows / split.tokens;
   Effort effort(options, execution);

@@ -59,7 +59,7 @@ std::optional<Linearisation> polish(const Split& dense, Linearisation at, const 
   int rejections = 0, slow = 0;
   for (int step = 0; step < kMostSteps && rejections < kMostRejections && slow < kSlowSteps; ++step) {
     const double relative = at.squares / y_squares;
-    effort.trace.push_back({phase, heads, effort.seconds(), std::sqrt(relative)});
+    effort.trace.push_back({phase, heads, effort.seconds(), std::sqrt(relative), step, {}});
     effort.report(phase, step, relative, heads);
     ++effort.steps;
     if (effort.must_stop() || squared_norm(at.along) < kNothingLeft * at.beyond) break;

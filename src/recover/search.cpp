@@ -81,12 +81,17 @@ Candidate solve_from(const Split& split, Matrix<double> theta, const LmOptions& 
   const LmResult result = minimise(
       problem, point, options, [&] { return effort.must_stop(); },
       [&](int step, double squares) {
-        effort.trace.push_back({phase, heads, effort.seconds(), std::sqrt(squares)});
+        effort.trace.push_back({phase, heads, effort.seconds(), std::sqrt(squares), step, {}});
         effort.report(phase, step, squares, heads);
       });
   effort.count(result);
-  Candidate out{std::move(point.theta), std::move(point.w), std::sqrt(result.relative_squares), 1};
-  if (point.finite) out.held_out_error = held_out_error(split, out.theta, out.w, effort.threads());
+  Candidate out{std::move(point.theta), std::move(point.w), 1, 1};
+  if (!point.finite) {  // tokens of zeros, say: no W can be solved for, and none explains anything
+    std::fill_n(out.w.data(), out.w.rows() * out.w.cols(), 0.0);
+    return out;
+  }
+  out.train_error = std::sqrt(result.relative_squares);
+  out.held_out_error = held_out_error(split, out.theta, out.w, effort.threads());
   return out;
 }
 

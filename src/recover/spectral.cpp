@@ -67,7 +67,27 @@ struct Moment {
   }
 };
 
-// Y less its projection on [x_a, sum_{b != a} x_b].
+// Between (rows, q d), column block j matrix j, and (rows d, q), column j matrix j.
+Matrix<double> as_columns(const Matrix<double>& blocks, Index d) {
+  const Index q = blocks.cols() / d;
+  Matrix<double> out(blocks.rows() * d, q);
+  for (Index p = 0; p < blocks.rows(); ++p)
+    for (Index j = 0; j < q; ++j)
+      for (Index r = 0; r < d; ++r) out(p * d + r, j) = blocks(p, j * d + r);
+  return out;
+}
+
+Matrix<double> as_blocks(const Matrix<double>& columns, Index d) {
+  const Index q = columns.cols(), rows = columns.rows() / d;
+  Matrix<double> out(rows, q * d);
+  for (Index p = 0; p < rows; ++p)
+    for (Index j = 0; j < q; ++j)
+      for (Index r = 0; r < d; ++r) out(p, j * d + r) = columns(p * d + r, j);
+  return out;
+}
+
+}  // namespace
+
 Matrix<double> without_linear_part(const Split& split, int threads) {
   const Index rows = split.train_x.rows, d = split.train_x.cols, e = split.train_y.cols, k = split.tokens;
   Matrix<double> z(rows, 2 * d), out(rows, e);
@@ -90,27 +110,6 @@ Matrix<double> without_linear_part(const Split& split, int threads) {
              out.view(), threads);
   return out;
 }
-
-// Between (rows, q d), column block j matrix j, and (rows d, q), column j matrix j.
-Matrix<double> as_columns(const Matrix<double>& blocks, Index d) {
-  const Index q = blocks.cols() / d;
-  Matrix<double> out(blocks.rows() * d, q);
-  for (Index p = 0; p < blocks.rows(); ++p)
-    for (Index j = 0; j < q; ++j)
-      for (Index r = 0; r < d; ++r) out(p * d + r, j) = blocks(p, j * d + r);
-  return out;
-}
-
-Matrix<double> as_blocks(const Matrix<double>& columns, Index d) {
-  const Index q = columns.cols(), rows = columns.rows() / d;
-  Matrix<double> out(rows, q * d);
-  for (Index p = 0; p < rows; ++p)
-    for (Index j = 0; j < q; ++j)
-      for (Index r = 0; r < d; ++r) out(p, j * d + r) = columns(p * d + r, j);
-  return out;
-}
-
-}  // namespace
 
 Index HeadSpan::count_heads() const {
   Index best = 1;
@@ -137,7 +136,7 @@ HeadSpan head_span(const Split& split, Index count, std::uint64_t seed, Effort& 
     right = moment.product(moment.y, moment.x, as_blocks(columns, d));
     // T^T U = V S Q^T: the eigenvectors of its Gram matrix rotate U to singular vectors.
     const Matrix<double> image = as_columns(right, d);
-    Matrix<double> gram = Matrix<double>::zeros(q, q), rotated(columns.rows(), q);
+    Matrix<double> gram = Matrix<double>::zeros(q, q), rotated(columns.rows(), q), turned(image.rows(), q);
     add_inner(image.view(), gram.view(), effort.threads());
     const SymmetricEigen eigen = symmetric_eigen(gram.view());
     if (!eigen.ok()) return {};
@@ -149,7 +148,10 @@ HeadSpan head_span(const Split& split, Index count, std::uint64_t seed, Effort& 
     }
     multiply(Trans::no, Trans::no, 1.0, std::as_const(columns).view(), std::as_const(rotation).view(), 0.0,
              rotated.view(), effort.threads());
+    multiply(Trans::no, Trans::no, 1.0, image.view(), std::as_const(rotation).view(), 0.0, turned.view(),
+             effort.threads());
     span.theta = as_blocks(rotated, d);
+    span.image = as_blocks(turned, d);
     effort.report("spectral start", round, 1, q);
   }
   return span;

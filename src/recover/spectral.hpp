@@ -19,11 +19,15 @@ namespace headlens {
 
 struct HeadSpan {
   Matrix<double> theta;        // (d, q d): q orthonormal matrices, by falling singular value
+  Matrix<double> image;        // (e, q d): T^T of each, a matrix (e, d) in the span of the W_i^T
   std::vector<double> values;  // the singular values
 
   // Heads before the widest relative gap, at most as many as leave two values after it.
   Index count_heads() const;
 };
+
+// Y less its projection on [x_a, sum_{b != a} x_b].
+Matrix<double> without_linear_part(const Split& split, int threads);
 
 // The top `count` directions (fewer if d^2 or d e is smaller), by block power iteration.
 HeadSpan head_span(const Split& split, Index count, std::uint64_t seed, Effort& effort);

@@ -37,19 +37,24 @@ constexpr Entry kModels[] = {
      "vector. The "
      "weights w<sub>m</sub> are random and stay as they are; the v<sub>m</sub> and b are trained."}};
 
-constexpr Entry kMethods[] = {{"varpro", "varpro",
-                               "Variable projection: for given query-key matrices the values of all heads "
-                               "follow by least squares, so the search is "
-                               "over the query-key matrices alone."},
-                              {"sculpt", "sculpt",
-                               "Recovery by the method of the paper that proved it possible: crude sums of "
-                               "heads first, then a convex body that "
-                               "holds the heads, then the heads."},
-                              {"brute-force", "brute-force",
-                               "A learner that knows the class of hard layers and tries every hidden set."},
-                              {"linear-algebra", "linear-algebra",
-                               "A learner that knows the class of hard layers and solves linear equations "
-                               "modulo 2 for the hidden set."}};
+constexpr Entry kMethods[] = {
+    {"varpro", "varpro",
+     "Variable projection: for given query-key matrices the values of all heads "
+     "follow by least squares, so the search is "
+     "over the query-key matrices alone."},
+    {"sculpt", "sculpt",
+     "Recovery by the method of the paper that proved it possible: crude sums of "
+     "heads first, then a convex body that "
+     "holds the heads, then the heads."},
+    {"moments", "moments",
+     "Heads from averages over the examples alone, without a polish: a second moment "
+     "for their span, a third one to tell them apart."},
+    {"gradient", "gradient", "Gradient descent on all parameters of the layer, without a polish."},
+    {"brute-force", "brute-force",
+     "A learner that knows the class of hard layers and tries every hidden set."},
+    {"linear-algebra", "linear-algebra",
+     "A learner that knows the class of hard layers and solves linear equations "
+     "modulo 2 for the hidden set."}};
 
 constexpr Entry kTasks[] = {
     {"power-mean", "Target: power mean",

@@ -11,11 +11,13 @@ struct Named {
   const char *name, *colour;
   int marker;
 };
-constexpr std::array<Named, 7> kNamed{{{"rfa", "#0072b2", 7},
+constexpr std::array<Named, 9> kNamed{{{"rfa", "#0072b2", 7},
                                        {"mlp", "#d55e00", 5},
                                        {"brfa", "#009e73", 9},
                                        {"varpro", "#7b4fb0", 13},
                                        {"sculpt", "#a87400", 11},
+                                       {"moments", "#8c564b", 5},
+                                       {"gradient", "#2f3e55", 9},
                                        {"brute-force", "#c2528b", 15},
                                        {"linear-algebra", "#6b7280", 7}}};
 constexpr std::array<const char*, 6> kPlain{"#7b4fb0", "#a87400", "#c2528b", "#6b7280", "#8c564b", "#2f3e55"};

@@ -84,7 +84,7 @@ double seconds_of(const Certificate& certificate, const std::string& phase) {
 CellResult run_recover(const RecoverInputs& in, const Execution& execution) {
   const Truth truth = draw_truth(in, execution);
   RecoverOptions options = in.recover;
-  const bool any_layer = options.method == RecoverMethod::varpro || options.method == RecoverMethod::sculpt;
+  const bool any_layer = !knows_parities(options.method);
   if (options.heads && any_layer) options.heads = truth.layer.heads();  // a rounding has as many as jumps
   const Recovery found = recover(truth.examples, options, execution);
   const Certificate& certificate = found.certificate;

@@ -143,8 +143,9 @@ RecoverInputs recover_inputs(const StudyValues& inputs, std::uint64_t seed) {
   out.examples.seed = derived(seed, "study-examples");
   if (in.flag("heads-known")) out.recover.heads = in.whole("heads");
   if (in.has("max-heads")) out.recover.max_heads = in.whole("max-heads");
-  out.recover.method = in.choice("method", {RecoverMethod::varpro, RecoverMethod::sculpt,
-                                            RecoverMethod::brute_force, RecoverMethod::linear_algebra});
+  out.recover.method = in.choice(
+      "method", {RecoverMethod::varpro, RecoverMethod::sculpt, RecoverMethod::moments,
+                 RecoverMethod::gradient, RecoverMethod::brute_force, RecoverMethod::linear_algebra});
   if (in.has("start")) out.recover.start = in.choice("start", {RecoverStart::random, RecoverStart::spectral});
   if (in.has("starts")) {
     require(in.whole("starts") >= 1 && in.whole("starts") <= 1000000, "starts: ", in.whole("starts"),

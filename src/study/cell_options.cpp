@@ -73,7 +73,9 @@ std::string why_not_in_recover(std::string_view option, const NamedInputs& in) {
   const std::string &layer = in.word("layer"), &method = in.word("method");
   const bool generic = layer == "generic";
   if (option == "max-heads" && in.flag("heads-known")) return "the number of heads is known";
-  if (one_of(option, {"start", "starts"}) && method != "varpro") return "the method is " + method;
+  if (one_of(option, {"start", "starts"}) && method != "varpro" &&
+      !(option == "starts" && method == "gradient"))
+    return "the method is " + method;
   const bool misplaced = (one_of(option, {"outputs", "scale", "rank", "tokens", "inputs"}) && !generic) ||
                          (one_of(option, {"sharpness", "flips"}) && generic) ||
                          (one_of(option, {"modulus", "levels"}) && layer != name(HardKind::rounding));

@@ -32,6 +32,7 @@ def folder(tmp_path_factory):
     run("fit few.npz --heads 2000 -o finite.hlm", cwd=at)
     run("fit few.npz --heads inf -o infinite.hlm", cwd=at)
     run("generate hard-parity --dim 40 --size 3 --count 4 -o ex.npz --layer-out layer.npz", cwd=at)
+    run("generate attention-layer --dim 24 --tokens 8 --count 4000 --noise 1 -o noisy.npz", cwd=at)
     (at / "study.toml").write_text(
         'name = "s"\ncommand = "fit"\nseeds = [1]\n[fixed]\ntask = "power-mean"\nheads = 1000\n'
         "[grid]\nsamples = [5000, 6000]\n"
@@ -66,6 +67,8 @@ COMMANDS = {
     "inspect": "inspect layer.npz --samples 300000000",
     "fourier": "inspect layer.npz --fourier 5 --samples 3000",
     "theory": "theory native --model mlp --dim 1000000",
+    "gradient descent": "recover noisy.npz --method gradient --heads 8 --steps 1000000 -o m",
+    "best fit": "recover noisy.npz --best-fit --heads 8 --starts 100 -o m",
     "study": "study run study.toml -o r.db",
 }
 

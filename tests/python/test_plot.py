@@ -231,6 +231,16 @@ def test_trace_and_number_of_heads(recovery):
     assert tried[at[0]] == c.heads == 3
 
 
+@pytest.mark.filterwarnings("ignore::headlens.NumericalWarning")
+def test_trace_of_gradient_descent(truth):
+    X, Y = truth.examples(count=40, noise=0.1)
+    found = headlens.recover(X, Y, 2, method="gradient", steps=400, starts=2)
+    lines = headlens.plot.trace(found).get_lines()
+    assert [part.get_xdata().tolist() for part in lines] == [[*range(0, 401, 2)]] * 2
+    errors = [y for part in lines for y in part.get_ydata()]
+    assert errors == [point["train_error"] for point in found.certificate.trace]
+
+
 def test_the_whole_recovery(truth, recovery):
     assert len(recovery.plot()) == 3 + 2 * 3
     axes = recovery.plot(truth)

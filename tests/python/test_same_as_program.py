@@ -183,6 +183,22 @@ def check_recovery(tmp_path, options, recovery):
     assert without_times(certificate) == without_times(found) and list(certificate) == list(found)
 
 
+@pytest.mark.filterwarnings("ignore::headlens.NumericalWarning")
+@pytest.mark.parametrize("heads,noise", [(2, 0.0), (1, 0.1)])
+def test_other_methods_and_best_fits(heads, noise, tmp_path):
+    X, Y = headlens.AttentionLayer.random(heads=2, dim=4, seed=1).examples(count=80, noise=noise, seed=2)
+    np.savez(tmp_path / "ex.npz", X=X, Y=Y)
+    for options in {"method": "moments"}, {"method": "gradient", "steps": 40, "starts": 1}:
+        options["heads"] = heads
+        check_recovery(tmp_path, in_words(options), headlens.recover(X, Y, **options))
+    recovery = headlens.recover(X, Y, heads, best_fit=True)
+    found = run_json("recover", tmp_path / "ex.npz", "--best-fit --heads", heads, "-o", tmp_path / "l.npz")
+    assert without_times(recovery.certificate.to_dict()) == without_times(found)
+    assert recovery.status == "best_fit" and "excess error" in repr(recovery)
+    for name, array in (("Theta", recovery.layer.theta), ("W", recovery.layer.w)):
+        np.testing.assert_array_equal(np.load(tmp_path / "l.npz")[name], array)
+
+
 def test_generated_data(tmp_path):
     run(
         "generate correlation --pure --matrix shift --keys 2:6 --dim 4 --count 20 --seed 3 --noise 0.1 -o",

@@ -9,16 +9,13 @@
 #include "linalg/eigen.hpp"
 #include "recover/polish.hpp"
 #include "reference/attention_jacobian.hpp"
+#include "small_layer.hpp"
 
 namespace headlens {
 namespace {
 
-constexpr Index kTokens = 3, kDim = 4, kHeads = 2, kOutputs = 3, kCount = 60;
-
-struct Problem {
-  AttentionLayer layer = draw_teacher({.heads = kHeads, .dim = kDim, .outputs = kOutputs, .seed = 7});
-  Examples examples =
-      draw_examples(layer, {.count = kCount, .tokens = kTokens, .noise = 1e-3, .seed = 8}, {});
+struct Problem : SmallLayer {
+  Problem() : SmallLayer(1e-3) {}
   Split split = hold_out(examples);
   Linearisation at = *linearise(split, pack_theta(layer.theta), 1);
   // (J^T J)^-1 in the order of the reference, over the training examples.

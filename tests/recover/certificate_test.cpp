@@ -194,14 +194,16 @@ TEST(SwappedRows, GroupsAreThoseWithIndependentSpans) {
   EXPECT_EQ(token_groups({blocks, 4, 3}).count(), 2);
 }
 
+// One example of two tokens, twenty times in either order: forty rows would be plenty for the six unknowns,
+// but two of them are distinct.
 TEST(DistinctExamples, DoNotCountTokensInAnotherOrder) {
-  const double x[] = {1, 2, 3, 4, /**/ 3, 4, 1, 2, /**/ 1, 2, 1, 2, /**/ 3, 4, 1, 2};
-  const double y[8] = {};
-  const Split split{{x, 6, 2}, {y, 6, 1}, {x + 12, 2, 2}, {y + 6, 2, 1}, 2};
-  // Rows (1,2), (3,4) of the first example and (1,2) of the third: three equations of one output, six
-  // unknowns.
-  EXPECT_DOUBLE_EQ(distinct_equations_per_unknown(split, 1), 0.5);
+  std::vector<double> x;
+  for (int copy = 0; copy < 10; ++copy) x.insert(x.end(), {1, 2, 3, 4, /**/ 3, 4, 1, 2});
+  const std::vector<double> y(40);
+  const Split split{{x.data(), 38, 2}, {y.data(), 38, 1}, {x.data() + 76, 2, 2}, {y.data() + 38, 2, 1}, 2};
   EXPECT_FALSE(held_out_is_fresh(split, 1));
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] += static_cast<double>(i);  // now all of them differ
+  EXPECT_TRUE(held_out_is_fresh(split, 1));
 }
 
 TEST(UnseenDirections, AreNamed) {

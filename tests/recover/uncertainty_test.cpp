@@ -9,16 +9,12 @@
 #include "recover/error_bars.hpp"
 #include "recover/weakest_direction.hpp"
 #include "reference/attention_jacobian.hpp"
+#include "small_layer.hpp"
 
 namespace headlens {
 namespace {
 
-constexpr Index kTokens = 3, kDim = 4, kHeads = 2, kOutputs = 3, kCount = 60;
-
-struct Problem {
-  AttentionLayer layer = draw_teacher({.heads = kHeads, .dim = kDim, .outputs = kOutputs, .seed = 7});
-  Examples examples =
-      draw_examples(layer, {.count = kCount, .tokens = kTokens, .noise = 0.01, .seed = 8}, {});
+struct Problem : SmallLayer {
   VariableProjection projection{{examples.x.data<double>(), kCount* kTokens, kDim},
                                 {examples.y.data<double>(), kCount* kTokens, kOutputs},
                                 kTokens,
@@ -27,7 +23,7 @@ struct Problem {
   VariableProjection::Point point = projection.make_point();
   AttentionLayer fitted;
 
-  Problem() {
+  Problem() : SmallLayer(0.01) {
     projection.evaluate(pack_theta(layer.theta), 0, point);
     projection.linearise(point);
     fitted = unpack_layer(point.theta, point.w);

@@ -106,6 +106,22 @@ TEST(Cell, HardLayersAreJudgedByTheirLabels) {
   EXPECT_TRUE(std::isnan(number(rounding, "sq-dimension")));
 }
 
+TEST(Cell, MethodsShownAloneAreMeasuredToo) {
+  const auto cell = [](const char* method, StudyValues more) {
+    more.insert(more.end(), {{"method", std::string(method)},
+                             {"heads", std::int64_t{1}},
+                             {"dim", std::int64_t{4}},
+                             {"noise", 0.1}});
+    return run_cell(StudyCommand::recover, complete_inputs(StudyCommand::recover, more), 1, one_thread());
+  };
+  for (const CellResult& result : {cell("moments", {}), cell("gradient", {{"starts", std::int64_t{1}}})}) {
+    EXPECT_EQ(number(result, "success"), 0);
+    EXPECT_EQ(number(result, "starts"), 1);
+    EXPECT_LT(number(result, "held-out-error"), 1);
+  }
+  EXPECT_THROW((void)cell("moments", {{"starts", std::int64_t{1}}}), Error);
+}
+
 TEST(Cell, TooFewExamplesAreAResult) {
   const StudyValues inputs =
       complete_inputs(StudyCommand::recover,
