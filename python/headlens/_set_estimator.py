@@ -10,6 +10,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
 
 from . import _core
+from ._arrays import as_float64
 from ._call import fill, settings, warn, whole_number
 from ._sets import Sets, as_sequences, as_sets, precision_of
 
@@ -28,7 +29,7 @@ class SetEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     verbose: bool | int
 
     # Parameters of the constructors that are options of the library, by the struct that holds them.
-    _FEATURES = ("model", "positions", "bias_scale", "weight_scale")
+    _FEATURES = ("model", "positions", "bias_scale", "weight_scale", "head_rank")
     _TRAINING = ("loss", "norm_ball", "huber_delta", "intercept", "solver", "centres", "block_sets")
 
     def fit(self, X: Any, y: Any) -> "Any":
@@ -81,7 +82,8 @@ class SetEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             score=self.score_function,
             precision=precision_of(self.precision, dtype),
             seed=self._seed(),
-            **{name: parameters[name] for name in self._FEATURES},
+            mean=as_mean(parameters["mean"]),
+            **{name: parameters[name] for name in self._FEATURES if name in parameters},
         )
         training = {name: parameters[name] for name in self._TRAINING if name in parameters}
         fill(options, features=features, ridge=_ridge(self.ridge), **training)
@@ -152,6 +154,11 @@ class SetEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         tags.input_tags.three_d_array = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def as_mean(mean: Any) -> np.ndarray | None:
+    """A copy: the model keeps it, and the caller may change his own."""
+    return None if mean is None else as_float64(mean, "mean").copy()
 
 
 def _heads(heads: Any) -> Any:
