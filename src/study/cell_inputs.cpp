@@ -117,7 +117,7 @@ FitInputs fit_inputs(const StudyValues& inputs, std::uint64_t seed) {
   features.weight_scale = in.real_or_auto("weight-scale");
   if (in.has("head-rank")) {
     const auto* rank = std::get_if<std::int64_t>(&in.value("head-rank"));
-    require(rank != nullptr, "head-rank: '", io::printable_name(in.word("head-rank")),
+    require(rank != nullptr, "head-rank: '", io::printable_name(text(in.value("head-rank"))),
             "' given, expected a whole number or full");
     features.head_rank = *rank;
   }

@@ -164,7 +164,7 @@ def test_refusals(make_sets, matrix, tmp_path):
     np.save(tmp_path / "none.npy", np.ones((0, 0)))
     for options, words in {
         "--model rfa --mean row.npy": "the heads of rfa have mean 0",
-        "--model brfa --mean row.npy": "float64 (3) given, expected a square matrix",
+        "--model brfa --mean row.npy": "float64 (3,) given, expected a square matrix",
         "--model brfa --mean long.npy": "float64 (2, 3) given, expected a square matrix",
         "--model brfa --mean none.npy": "expected a square matrix",
         "--model brfa --mean nan.npy": "expected finite numbers",
