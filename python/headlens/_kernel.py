@@ -3,8 +3,8 @@
 from typing import Any
 
 from . import _core
+from ._arrays import as_mean
 from ._call import fill, settings, whole_number
-from ._set_estimator import as_mean
 from ._sets import as_sequences, as_sets, precision_of
 
 

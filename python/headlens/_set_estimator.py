@@ -10,7 +10,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
 
 from . import _core
-from ._arrays import as_float64
+from ._arrays import as_mean
 from ._call import fill, settings, warn, whole_number
 from ._sets import Sets, as_sequences, as_sets, precision_of
 
@@ -154,11 +154,6 @@ class SetEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         tags.input_tags.three_d_array = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
-
-
-def as_mean(mean: Any) -> np.ndarray | None:
-    """A copy: the model keeps it, and the caller may change his own."""
-    return None if mean is None else as_float64(mean, "mean").copy()
 
 
 def _heads(heads: Any) -> Any:
