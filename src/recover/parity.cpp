@@ -128,7 +128,15 @@ class ParityLearner {
     return explains ? RecoveryStatus::recovered : RecoveryStatus::not_identified;
   }
 
-  Index output() const { return strongest_output(train_); }
+  // What was found, for the report.
+  void describe(const Learned& learned) {
+    report.set = learned.set;
+    report.sharpness = learned.fit.sharpness;
+    report.sharpness_determined = learned.fit.sharpness_determined;
+    if (!learned.steps) return;
+    for (Index t = 0; t < learned.steps->values.cols(); ++t)
+      report.steps.push_back(learned.steps->values(strongest_output(train_), t));
+  }
 
   ParityReport report;
   double search_seconds = 0;  // of the set alone, which is what grows
@@ -298,12 +306,7 @@ void learn_parity(const Split& split, const RecoverOptions& options, Effort& eff
       recovery.layer = unpack_layer(candidate.theta, candidate.w);
     recovery.best = unpack_layer(candidate.theta, candidate.w);
   }
-  learner.report.set = learned.set;
-  if (learned.steps)
-    for (Index t = 0; t < learned.steps->values.cols(); ++t)
-      learner.report.steps.push_back(learned.steps->values(learner.output(), t));
-  learner.report.sharpness = learned.fit.sharpness;
-  learner.report.sharpness_determined = learned.fit.sharpness_determined;
+  learner.describe(learned);
   certificate.status = learner.verdict(learned);
   certificate.heads = recovery.layer ? recovery.layer->heads() : 2 * static_cast<Index>(learned.set.size());
   certificate.train_error = learned.train_error;

@@ -93,8 +93,7 @@ void draw_labels(Canvas& canvas, const Comparison& c, const Across& across) {
               {.size = 12, .anchor = Anchor::centre, .colour = colour::kSoft});
 }
 
-void draw_point(Canvas& canvas, const Comparison& c, const ComparedPoint& point, double x,
-                const Scale& y) {
+void draw_point(Canvas& canvas, const Comparison& c, const ComparedPoint& point, double x, const Scale& y) {
   const std::string colour = colour_of(c, point.judgement);
   if (point.seeds > 1)
     canvas.line({{x, y(std::max(point.lower, y.low()))}, {x, y(std::min(point.upper, y.high()))}}, colour, 2);

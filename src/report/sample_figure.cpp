@@ -56,8 +56,7 @@ void draw_arrow(Canvas& canvas, double x, double y, double direction, const std:
   canvas.line({{x - 5 * direction, y - 4}, {x, y}, {x - 5 * direction, y + 4}}, colour, 1.6);
 }
 
-void draw_size(Canvas& canvas, const Scale& x, double y, const SampleSize& size,
-               const SeriesStyle& style) {
+void draw_size(Canvas& canvas, const Scale& x, double y, const SampleSize& size, const SeriesStyle& style) {
   const Crossing low = size.interval ? size.interval->first : size.estimate;
   const Crossing high = size.interval ? size.interval->second : size.estimate;
   canvas.line({{end_of(low, x), y}, {end_of(high, x), y}}, style.colour, 1.6);

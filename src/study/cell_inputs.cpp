@@ -35,6 +35,19 @@ Index read_heads(const StudyValue& value) {
   return kInfiniteHeads;
 }
 
+void read_head_options(const NamedInputs& in, const TaskOptions& task, FeatureOptions& features) {
+  if (in.has("head-rank")) {
+    const auto* rank = std::get_if<std::int64_t>(&in.value("head-rank"));
+    require(rank != nullptr, "head-rank: '", io::printable_name(text(in.value("head-rank"))),
+            "' given, expected a whole number or full");
+    features.head_rank = *rank;
+  }
+  if (in.has("mean")) {
+    const TaskMatrix mean = in.choice("mean", {TaskMatrix::identity, TaskMatrix::shift, TaskMatrix::random});
+    features.mean = target_matrix(mean, task.dim, task.target_seed);
+  }
+}
+
 std::uint64_t derived(std::uint64_t seed, std::string_view purpose) { return Stream(seed, purpose).bits(); }
 
 // Empty for a generic layer. A parity of s pairs has 2 s heads; a rounding hides as many coordinates, or as
@@ -115,16 +128,7 @@ FitInputs fit_inputs(const StudyValues& inputs, std::uint64_t seed) {
   features.positions = in.choice("positions", {Positions::none, Positions::sinusoidal});
   if (in.has("bias-scale")) features.bias_scale = in.real_or_auto("bias-scale");
   features.weight_scale = in.real_or_auto("weight-scale");
-  if (in.has("head-rank")) {
-    const auto* rank = std::get_if<std::int64_t>(&in.value("head-rank"));
-    require(rank != nullptr, "head-rank: '", io::printable_name(text(in.value("head-rank"))),
-            "' given, expected a whole number or full");
-    features.head_rank = *rank;
-  }
-  if (in.has("mean")) {
-    const TaskMatrix mean = in.choice("mean", {TaskMatrix::identity, TaskMatrix::shift, TaskMatrix::random});
-    features.mean = target_matrix(mean, task.dim, task.target_seed);
-  }
+  read_head_options(in, task, features);
   features.precision = in.choice("precision", {Precision::f32, Precision::f64});
   features.seed = derived(seed, "study-heads");
   out.fit.loss = in.choice("loss", {Loss::squared, Loss::huber});  // the tasks have no classes
