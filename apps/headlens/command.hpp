@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "headlens/execution.hpp"
@@ -34,6 +35,14 @@ void set_action(CLI::App& command, std::function<int()> run);
 
 // --degree, --pure, --matrix and --weight, as far as the task takes them.
 void add_target_options(CLI::App& command, TaskOptions& options);
+
+// --mean and --head-rank.
+struct HeadOptions {
+  std::string mean;
+  std::optional<Index> rank;
+};
+void add_head_options(CLI::App& command, HeadOptions& options);
+void apply_head_options(const HeadOptions& options, FeatureOptions& features);  // reads the file
 
 // Error if standard output cannot be written; a reader who has seen enough (`| head`) is no error.
 void flush_output();

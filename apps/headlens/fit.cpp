@@ -17,6 +17,7 @@ namespace {
 struct Arguments {
   CommonOptions common;
   FitOptions fit;
+  HeadOptions head;
   std::string data, output;
   std::string heads = "1000";
   std::string model = "rfa", score = "relu", positions = "none", precision = "f64", loss = "squared";
@@ -112,9 +113,10 @@ std::string report_text(const Arguments& a, const Fit& fit, Index count) {
 }
 
 int run(const Arguments& a) {
-  const FitOptions options = options_from(a);
+  FitOptions options = options_from(a);
+  const auto file = Files({a.data, a.head.mean}).output("-o", a.output, Stream::binary);
+  apply_head_options(a.head, options.features);
   options.validate();
-  const auto file = Files({a.data}).output("-o", a.output, Stream::binary);
   const Execution execution = a.common.execution();
   const LabelledSets data =
       load_labelled_sets(a.data, a.sequence ? DataLayout::sequence : DataLayout::sets, execution);
@@ -143,6 +145,7 @@ void add_model_options(CLI::App& command, Arguments& a) {
       .add_option("--weight-scale", f.weight_scale,
                   "standard deviation of the random entries (default 0.5; mlp: 1/sqrt(2(N+1)))")
       ->type_name("w");
+  add_head_options(command, a.head);
   add_choice(command, "--precision", a.precision, "f32 or f64, of features and values", "f32|f64");
   add_seed(command, a.common, "seed of the heads");
 }
@@ -192,6 +195,7 @@ void add_fit(CLI::App& app) {
       "Examples:\n"
       "  headlens fit train.npz --model rfa --heads 1000 -o model.hlm\n"
       "  headlens fit train.npz --model brfa --ridge 1e-4 --precision f32 -o model.hlm\n"
+      "  headlens fit train.npz --model brfa --mean shift.npy --head-rank 4 -o model.hlm\n"
       "  headlens fit labels.npz --loss logistic --heads 500 -o classifier.hlm\n"
       "  headlens fit train.npz --model rfa --heads inf -o kernel.hlm\n"
       "  headlens fit tokens.npz --sequence --score softmax -o equivariant.hlm");

@@ -112,6 +112,8 @@ void add_generate(CLI::App& app) {
           "query-power --degree 2 --count 1024 -o train.npz");
   example(add_task(command, Task::mixture, "(1 - g) correlation with the identity + g with the shift"),
           "mixture --weight 0.25 --pure --count 1024 -o train.npz");
+  example(add_task(command, Task::ordered, "(1/N) sum_i a_i <beta, x_i>^p, a_i from 1 down to -1"),
+          "ordered --degree 1 --keys 8 --count 1024 -o train.npz");
   add_generate_layer(command);
   add_generate_examples(command);
   add_generate_hard(command);

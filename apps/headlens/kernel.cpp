@@ -16,6 +16,7 @@ namespace {
 struct Arguments {
   CommonOptions common;
   KernelOptions kernel;
+  HeadOptions head;
   std::string a, b, output;
   std::string model = "rfa", score = "relu", positions = "none", precision = "f64";
   bool sequence = false;
@@ -28,12 +29,13 @@ KernelOptions options_from(const Arguments& a) {
   options.features.positions = parse<Positions>(a.positions);
   options.features.precision = parse<Precision>(a.precision);
   options.features.seed = a.common.seed;
+  apply_head_options(a.head, options.features);
   options.validate();
   return options;
 }
 
 int run(const Arguments& a) {
-  const auto file = Files({a.a, a.b}).output("-o", npy_name(a.output), Stream::binary);
+  const auto file = Files({a.a, a.b, a.head.mean}).output("-o", npy_name(a.output), Stream::binary);
   const Execution execution = a.common.execution();
   const KernelOptions options = options_from(a);
   const DataLayout layout = a.sequence ? DataLayout::sequence : DataLayout::sets;
@@ -72,10 +74,12 @@ void add_options(CLI::App& command, Arguments& a) {
       .add_option("--weight-scale", f.weight_scale,
                   "standard deviation of the random entries (default 0.5; mlp: 1/sqrt(2(N+1)))")
       ->type_name("w");
+  add_head_options(command, a.head);
   add_choice(command, "--precision", a.precision, "f32 or f64, of the tokens and of the file", "f32|f64");
   command.add_flag("--exact", a.kernel.exact,
                    "biased relu by Owen's T for every pair of keys: slower, 1e-14");
-  add_whole(command, "--samples", f.heads, "heads that are drawn for softmax", "M")->capture_default_str();
+  add_whole(command, "--samples", f.heads, "heads that are drawn for softmax, and with --head-rank", "M")
+      ->capture_default_str();
   command.add_flag("--sequence", a.sequence,
                    "A and B hold tokens (n,L,d): every token is a query, the others its keys");
 }
@@ -93,13 +97,14 @@ void add_kernel(CLI::App& app) {
       ->type_name("K")
       ->required();
   add_options(command, *a);
-  add_seed(command, a->common, "seed of the heads for softmax");
+  add_seed(command, a->common, "seed of the heads that are drawn");
   add_common_options(command, a->common);
   command.footer(
       "K is the mean over heads of the products of their features: Phi Phi^T / M tends to it.\n\n"
       "Examples:\n"
       "  headlens kernel train.npz --model rfa -o K.npy\n"
       "  headlens kernel test.npz train.npz --model brfa --bias-scale 2 -o K.npy\n"
+      "  headlens kernel train.npz --model brfa --mean shift.npy -o K.npy\n"
       "  headlens kernel train.npz --score softmax --samples 200 -o K.npy");
   set_action(command, [a] { return run(*a); });
 }

@@ -10,7 +10,8 @@ Json parity_json(const ParityReport& report) {
            {"sharpness", report.sharpness},
            {"sharpness_determined", report.sharpness_determined},
            {"active_examples", report.active_examples},
-           {"spare_bits", report.spare_bits}};
+           {"spare_bits", report.spare_bits},
+           {"steps", report.steps}};
   if (report.candidates > 0) {
     out["candidates"] = report.candidates;
     out["tried"] = report.tried;
@@ -28,6 +29,10 @@ namespace {
 
 // How many examples say anything of the hidden set, and how many of them are left to confirm it.
 std::string active_text(const ParityReport& report) {
+  if (!report.steps.empty())
+    return fmt::format(
+        "{} of the examples have the control on; they say {:.0f} bits more than naming a set takes",
+        report.active_examples, report.spare_bits);
   const double naming = static_cast<double>(report.active_examples) - report.spare_bits;
   const std::string text = fmt::format("{} of the examples have the control on; naming a set takes {:.0f}",
                                        report.active_examples, naming);
@@ -46,6 +51,9 @@ std::string parity_text(const ParityReport& report) {
   else
     text += fmt::format(" ({} equations of rank {}; {} contradict the others)", report.equations, report.rank,
                         report.violated);
+  if (!report.steps.empty())
+    text += fmt::format("\nlabel             no parity, but a function of the hidden sum: {:.4g}",
+                        fmt::join(report.steps, " "));
   return text + fmt::format("\nsharpness         {:.6g}{}\nactive examples   {}", report.sharpness,
                             report.sharpness_determined ? "" : ", or any larger one", active_text(report));
 }

@@ -1,5 +1,7 @@
-// Layers that no efficient learner should crack: any step function of a hidden linear form, as an attention
-// layer on two tokens.
+// Hard layers: any step function of a hidden linear form, as an attention layer on two tokens. Parities are
+// hard for learners that take averages over examples only (statistical queries); roundings are believed to be
+// hard for every efficient learner as they grow (learning with rounding). docs/hardness.md says what is
+// known.
 //
 // Tokens x, x' in {+1,-1}^d. Coordinate 0 is the control, the integers u (u[0] = 0) are hidden:
 //

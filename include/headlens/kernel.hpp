@@ -4,8 +4,8 @@
 //            = 1/(N N') sum_ij <xt_i, xt'_j> E[score(xt_0^T W xt_i) score(xt'_0^T W xt'_j)],
 //
 // the mean over heads of the products of the features of model.hpp; mlp: E[relu(<w, x>) relu(<w, x'>)]. relu,
-// step and exp have closed forms, softmax is estimated from random heads. docs/kernels.md has the
-// mathematics.
+// step and exp have closed forms; softmax, and heads of a given rank, are estimated from random heads.
+// docs/kernels.md has the mathematics.
 #pragma once
 
 #include <optional>
@@ -19,7 +19,7 @@
 namespace headlens {
 
 struct KernelOptions {
-  FeatureOptions features;  // heads: how many are drawn for softmax; the closed forms take no notice of it
+  FeatureOptions features;  // heads: how many are drawn where there is no closed form; else ignored
   bool exact = false;  // biased relu by Owen's T for every pair, instead of a series wherever one is as good
 
   void validate() const;

@@ -8,7 +8,9 @@
 // with xt = [x; 1] in D = d + 1 dimensions. Infinitely many heads: f(x) = b + sum_i K(x, z_i) a_i, with the
 // kernel K of kernel.hpp and training sets z_i.
 //
-// The entries of W_m are N(bias_scale * W_0, weight_scale^2) with W_0 = blockdiag(I_d, 0).
+// The entries of W_m are N(bias_scale * W_0, weight_scale^2) with W_0 = blockdiag(I_d, 0), or `mean` in place
+// of W_0. With head_rank r, W_m = bias_scale * W_0 + weight_scale Q_m K_m^T / sqrt(r): separate query and key
+// matrices (D, r) of standard normal entries. The entries of W_m have the same mean and variance as before.
 #pragma once
 
 #include <cstdint>
@@ -51,6 +53,8 @@ struct FeatureOptions {
   Positions positions = Positions::none;
   Precision precision = Precision::f64;
   std::uint64_t seed = 0;
+  std::optional<Array> mean;       // W_0: (d, d), which zeros extend, or (D, D); default: blockdiag(I_d, 0)
+  std::optional<Index> head_rank;  // r; default: all entries of a head are independent
 
   bool infinite() const { return heads == kInfiniteHeads; }
   void validate() const;

@@ -17,6 +17,7 @@ struct ParityReport {
   // Labels that are integers to the last digit look the same for any larger sharpness.
   bool sharpness_determined = false;
   Index active_examples = 0;  // those with the control on, held-out ones included
+  std::vector<double> steps;  // brute force, labels that are no parity: G(t), t = -size .. size
   double spare_bits = 0;      // active examples beyond the bits that name one candidate: 2^-spare is chance
 
   // brute force

@@ -5,6 +5,10 @@
 //   native        (1/N) sum_i c_0(<x_0, S x_i>) <beta, x_i>,    c_0(s) = s Phi(s) + phi(s) = E[relu(s + g)]
 //   query-power   <beta, x_0>^p
 //   mixture       (1 - g) correlation with the identity + g correlation with the shift
+//   ordered       (1/N) sum_i a_i <beta, x_i>^p,    a_i = (N + 1 - 2 i) / (N - 1), from 1 down to -1
+//
+// ordered is the only task that depends on the order of the keys: since the a_i add up to 0, its mean over
+// all orders is 0, and a model that cannot see the order can predict nothing.
 //
 // pure: the correlation less its projections on functions of x_0 alone and of single keys alone; with T one
 // coordinate of a uniform unit vector, E[T^(p+1)] <x_0, S beta> for odd p, E[T^p] (1/N) sum_i <beta, x_i> for
@@ -20,7 +24,7 @@
 
 namespace headlens {
 
-enum class Task { power_mean, correlation, native, query_power, mixture };
+enum class Task { power_mean, correlation, native, query_power, mixture, ordered };
 enum class TaskMatrix {
   identity,
   shift,
@@ -47,6 +51,9 @@ struct TaskOptions {
 
   void validate() const;
 };
+
+// S (d, d), as the target of this seed has it.
+Array target_matrix(TaskMatrix matrix, Index dim, std::uint64_t target_seed);
 
 LabelledSets generate(const TaskOptions& options, const Execution& execution);
 

@@ -51,3 +51,8 @@ def as_array(values: Any, name: str) -> np.ndarray:
 def as_float64(values: Any, name: str) -> np.ndarray:
     """Real numbers in C order, as float64."""
     return np.ascontiguousarray(as_array(values, name), dtype=np.float64)
+
+
+def as_mean(mean: Any) -> np.ndarray | None:
+    """A copy: the model keeps it, and the caller may change his own."""
+    return None if mean is None else as_float64(mean, "mean").copy()

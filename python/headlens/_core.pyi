@@ -27,6 +27,8 @@ class FeatureOptions:
     positions: str
     precision: str
     seed: int
+    mean: ndarray | None
+    head_rank: int | None
     @property
     def infinite(self) -> bool: ...
     def validate(self) -> None: ...

@@ -57,6 +57,8 @@ class RandomFeatureAttentionRegressor(_SetRegressor):
     score_function : "relu", "softmax", "exp" or "step", the `--score` of the command line
     positions : "none", or "sinusoidal" encodings added to the keys
     bias_scale, weight_scale : of the random heads; None: the defaults of the model
+    mean : (d, d) or (d + 1, d + 1) matrix that takes the place of the identity in the mean of the heads
+    head_rank : separate query and key matrices, so that the random part of a head has this rank; None: full
     precision : "f32", "f64", or "auto": float32 in, float32 out
     loss : "squared" or "huber"
     ridge : penalty: a number, 0 (minimum norm), or "auto": leave-one-out (squared) or 5 folds (huber)
@@ -100,6 +102,8 @@ class RandomFeatureAttentionRegressor(_SetRegressor):
         positions: str = "none",
         bias_scale: float | None = None,
         weight_scale: float | None = None,
+        mean: Any = None,
+        head_rank: int | None = None,
         precision: str = "auto",
         loss: str = "squared",
         ridge: float | str = "auto",
@@ -121,6 +125,8 @@ class RandomFeatureAttentionRegressor(_SetRegressor):
         self.positions = positions
         self.bias_scale = bias_scale
         self.weight_scale = weight_scale
+        self.mean = mean
+        self.head_rank = head_rank
         self.precision = precision
         self.loss = loss
         self.ridge = ridge
@@ -149,6 +155,7 @@ class AttentionKernelRidge(_SetRegressor):
     score_function : "relu", "exp" or "step", the `--score` of the command line
     positions : "none", or "sinusoidal" encodings added to the keys
     bias_scale, weight_scale : of the random heads; None: the defaults of the model
+    mean : (d, d) or (d + 1, d + 1) matrix that takes the place of the identity in the mean of the heads
     precision : "f32", "f64", or "auto": float32 in, float32 out
     ridge : penalty: a number, 0 (minimum norm), or "auto": leave-one-out
     intercept : fit a constant term
@@ -187,6 +194,7 @@ class AttentionKernelRidge(_SetRegressor):
         positions: str = "none",
         bias_scale: float | None = None,
         weight_scale: float | None = None,
+        mean: Any = None,
         precision: str = "auto",
         ridge: float | str = "auto",
         intercept: bool = True,
@@ -204,6 +212,7 @@ class AttentionKernelRidge(_SetRegressor):
         self.positions = positions
         self.bias_scale = bias_scale
         self.weight_scale = weight_scale
+        self.mean = mean
         self.precision = precision
         self.ridge = ridge
         self.intercept = intercept
@@ -234,6 +243,8 @@ class RandomFeatureAttentionClassifier(ClassifierMixin, SetEstimator):
     score_function : "relu", "softmax", "exp" or "step", the `--score` of the command line
     positions : "none", or "sinusoidal" encodings added to the keys
     bias_scale, weight_scale : of the random heads; None: the defaults of the model
+    mean : (d, d) or (d + 1, d + 1) matrix that takes the place of the identity in the mean of the heads
+    head_rank : separate query and key matrices, so that the random part of a head has this rank; None: full
     precision : "f32", "f64", or "auto": float32 in, float32 out
     loss : "logistic" (which has `predict_proba`) or "hinge"
     ridge : penalty: a number, or "auto": 5 folds
@@ -277,6 +288,8 @@ class RandomFeatureAttentionClassifier(ClassifierMixin, SetEstimator):
         positions: str = "none",
         bias_scale: float | None = None,
         weight_scale: float | None = None,
+        mean: Any = None,
+        head_rank: int | None = None,
         precision: str = "auto",
         loss: str = "logistic",
         ridge: float | str = "auto",
@@ -296,6 +309,8 @@ class RandomFeatureAttentionClassifier(ClassifierMixin, SetEstimator):
         self.positions = positions
         self.bias_scale = bias_scale
         self.weight_scale = weight_scale
+        self.mean = mean
+        self.head_rank = head_rank
         self.precision = precision
         self.loss = loss
         self.ridge = ridge
@@ -387,6 +402,7 @@ def load(
     state, report = model.__getstate__(), model.report
     infinite = state["heads"] == _core.INFINITE_HEADS
     given = {name: state[name] for name in ("model", "positions", "bias_scale", "weight_scale", "precision")}
+    given["mean"] = state.get("mean")
     given |= {"score_function": state["score"], "sequence": state["sequence"], "random_state": state["seed"]}
     given |= {"intercept": report.get("fitted_intercept", "true") == "true"}
     given |= {"threads": threads, "max_memory": max_memory}
@@ -398,6 +414,7 @@ def load(
     else:
         kind = RandomFeatureAttentionClassifier if state["classes"] else RandomFeatureAttentionRegressor
         out = kind(**given, heads="inf" if infinite else state["heads"], loss=state["loss"])
+        out.set_params(head_rank=state.get("head_rank"))
         if "norm_ball" in report:
             low, high = report["norm_ball"].split(",")
             out.set_params(norm_ball=(float(low), float(high)))

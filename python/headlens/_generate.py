@@ -35,7 +35,7 @@ def generate(
 
     Parameters
     ----------
-    task : "power-mean", "correlation", "native", "query-power" or "mixture"
+    task : "power-mean", "correlation", "native", "query-power", "mixture" or "ordered"
     dim : coordinates of a token
     keys : of a set; a pair (low, high) for ragged sets
     count : number of sets

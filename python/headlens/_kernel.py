@@ -3,6 +3,7 @@
 from typing import Any
 
 from . import _core
+from ._arrays import as_mean
 from ._call import fill, settings, whole_number
 from ._sets import as_sequences, as_sets, precision_of
 
@@ -16,6 +17,8 @@ def attention_kernel(
     positions: str = "none",
     bias_scale: float | None = None,
     weight_scale: float | None = None,
+    mean: Any = None,
+    head_rank: int | None = None,
     precision: str = "auto",
     exact: bool = False,
     samples: int = 4096,
@@ -28,7 +31,8 @@ def attention_kernel(
 ) -> Any:
     """K(x, z), the mean over infinitely many random heads of the products of their features.
 
-    relu, step and exp have closed forms; softmax is estimated from `samples` random heads.
+    relu, step and exp have closed forms; softmax, and heads of a given rank, are estimated from `samples` random
+    heads.
 
     Parameters
     ----------
@@ -37,9 +41,11 @@ def attention_kernel(
     score : "relu", "step", "exp" or "softmax"
     positions : "none" or "sinusoidal"
     bias_scale, weight_scale : of the heads; None: the defaults of the model
+    mean : (d, d) or (d + 1, d + 1) matrix that takes the place of the identity in the mean of the heads
+    head_rank : rank of the random part of a head; None: full. Has no closed form
     precision : "f32", "f64", or "auto": that of X
     exact : biased relu by Owen's T for every pair of keys, slower, to 1e-14
-    samples : heads that are drawn for softmax
+    samples : heads that are drawn where there is no closed form
     sequence : X and Z are (n, L, d), every token in turn is the query
     return_standard_error : also return the root mean square error of the entries, None for closed forms
 
@@ -65,6 +71,8 @@ def attention_kernel(
         positions=positions,
         bias_scale=bias_scale,
         weight_scale=weight_scale,
+        mean=as_mean(mean),
+        head_rank=head_rank,
         precision=precision_of(precision, dtype),
         seed=whole_number(seed),
     )

@@ -10,6 +10,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
 
 from . import _core
+from ._arrays import as_mean
 from ._call import fill, settings, warn, whole_number
 from ._sets import Sets, as_sequences, as_sets, precision_of
 
@@ -28,7 +29,7 @@ class SetEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     verbose: bool | int
 
     # Parameters of the constructors that are options of the library, by the struct that holds them.
-    _FEATURES = ("model", "positions", "bias_scale", "weight_scale")
+    _FEATURES = ("model", "positions", "bias_scale", "weight_scale", "head_rank")
     _TRAINING = ("loss", "norm_ball", "huber_delta", "intercept", "solver", "centres", "block_sets")
 
     def fit(self, X: Any, y: Any) -> "Any":
@@ -81,7 +82,8 @@ class SetEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             score=self.score_function,
             precision=precision_of(self.precision, dtype),
             seed=self._seed(),
-            **{name: parameters[name] for name in self._FEATURES},
+            mean=as_mean(parameters["mean"]),
+            **{name: parameters[name] for name in self._FEATURES if name in parameters},
         )
         training = {name: parameters[name] for name in self._TRAINING if name in parameters}
         fill(options, features=features, ridge=_ridge(self.ridge), **training)

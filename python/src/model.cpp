@@ -60,6 +60,8 @@ nb::dict get_state(const Model& model) {
   state["positions"] = name(f.positions);
   state["precision"] = name(f.precision);
   state["seed"] = f.seed;
+  if (f.head_rank) state["head_rank"] = *f.head_rank;
+  if (f.mean) state["mean"] = to_numpy_view(*f.mean);
   state["loss"] = name(model.loss);
   state["dim"] = model.dim;
   state["keys"] = model.keys;
@@ -98,6 +100,8 @@ void set_state(Model& out, const nb::dict& state) {
   f.positions = parse<Positions>(item<std::string>(state, "positions"));
   f.precision = parse<Precision>(item<std::string>(state, "precision"));
   f.seed = item<std::uint64_t>(state, "seed");
+  if (state.contains("head_rank")) f.head_rank = item<Index>(state, "head_rank");
+  if (state.contains("mean")) f.mean = array_item(state, "mean");
   model.loss = parse<Loss>(item<std::string>(state, "loss"));
   model.dim = item<Index>(state, "dim");
   model.keys = item<Index>(state, "keys");

@@ -4,6 +4,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include "arrays.hpp"
 #include "bindings.hpp"
 #include "headlens/fit.hpp"
 #include "headlens/inspect.hpp"
@@ -42,6 +43,14 @@ void bind_features(nb::module_& m) {
       .def_rw("bias_scale", &O::bias_scale, nb::for_setter(nb::arg("value").none()))
       .def_rw("weight_scale", &O::weight_scale, nb::for_setter(nb::arg("value").none()))
       .def_rw("seed", &O::seed)
+      .def_rw("head_rank", &O::head_rank, nb::for_setter(nb::arg("value").none()))
+      .def_prop_rw(
+          "mean",
+          [](const O& o) -> nb::object { return o.mean ? to_numpy_view(*o.mean) : nb::object(nb::none()); },
+          [](O& o, const std::optional<AnyArray>& value) {
+            o.mean = value ? std::optional(borrow(*value)) : std::nullopt;
+          },
+          nb::for_setter(nb::arg("value").none()))
       .def_prop_ro("infinite", &O::infinite)
       .def("validate", &O::validate);
   word(type, "model", &O::kind);
@@ -90,7 +99,7 @@ void bind_tasks(nb::module_& m) {
       .def_rw("noise", &O::noise)
       .def_rw("seed", &O::seed)
       .def_rw("target_seed", &O::target_seed);
-  word(type, "task", &O::task, 5);
+  word(type, "task", &O::task, 6);
   word(type, "matrix", &O::matrix, 3);
   word(type, "precision", &O::precision);
 

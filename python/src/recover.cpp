@@ -54,6 +54,7 @@ nb::dict parity_dict(const ParityReport& r) {
   out["sharpness_determined"] = r.sharpness_determined;
   out["active_examples"] = r.active_examples;
   out["spare_bits"] = r.spare_bits;
+  out["steps"] = r.steps;
   if (r.candidates > 0) {
     out["candidates"] = r.candidates;
     out["tried"] = r.tried;

@@ -106,6 +106,8 @@ class Target {
         return correlation(matrix_, query, keys, count);
       case Task::power_mean:
         return mean(keys, count, [&](const double*, double b) { return std::pow(b, options_.degree); });
+      case Task::ordered:
+        return ordered(keys, count);
       case Task::native:
         break;
     }
@@ -123,6 +125,16 @@ class Target {
     for (Index i = 0; i < count; ++i) {
       const double* key = keys + i * options_.dim;
       sum += term(key, dot(beta_.data(), key, options_.dim));
+    }
+    return sum / static_cast<double>(count);
+  }
+
+  // The keys count from 1 (the first) evenly down to -1 (the last).
+  double ordered(const double* keys, Index count) const {
+    double sum = 0;
+    for (Index i = 0; i < count; ++i) {
+      const double weight = static_cast<double>(count - 1 - 2 * i) / static_cast<double>(count - 1);
+      sum += weight * std::pow(dot(beta_.data(), keys + i * options_.dim, options_.dim), options_.degree);
     }
     return sum / static_cast<double>(count);
   }
@@ -168,7 +180,8 @@ void store(Array& to, Index at, const double* from, Index size) {
 }  // namespace
 
 std::string name(Task task) {
-  constexpr const char* names[] = {"power-mean", "correlation", "native", "query-power", "mixture"};
+  constexpr const char* names[] = {"power-mean",  "correlation", "native",
+                                   "query-power", "mixture",     "ordered"};
   return names[static_cast<int>(task)];
 }
 
@@ -182,6 +195,8 @@ void TaskOptions::validate() const {
   require(count >= 1, "count: ", count, " given, expected 1 or more");
   require(min_keys >= 1 && max_keys >= min_keys, "keys: ", min_keys, ":", max_keys,
           " given, expected N or A:B with 1 <= A <= B");
+  require(task != Task::ordered || min_keys >= 2, "keys: ", min_keys,
+          " given, expected 2 or more: one key has no order");
   require(degree >= 0 && degree <= 64, "degree: ", degree, " given, expected 0 to 64");
   require(noise >= 0 && std::isfinite(noise), "noise: ", noise,
           " given, expected a standard deviation, 0 or more");
@@ -190,6 +205,10 @@ void TaskOptions::validate() const {
   require(!pure || correlates, "pure: only correlation and mixture have a pure form, not ", name(task));
   require(matrix == TaskMatrix::identity || task == Task::correlation || task == Task::native,
           "matrix: only correlation and native take a matrix, not ", name(task));
+}
+
+Array target_matrix(TaskMatrix matrix, Index dim, std::uint64_t target_seed) {
+  return Array::from(task_matrix(matrix, target_seed, dim), {dim, dim});
 }
 
 LabelledSets generate(const TaskOptions& options, const Execution& execution) {

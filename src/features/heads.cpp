@@ -1,5 +1,6 @@
 #include "features/heads.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/parallel.hpp"
@@ -9,19 +10,45 @@
 namespace headlens {
 namespace {
 
-template <class T>
-void draw_head(const FeatureOptions& options, Index head, Index rows, Index cols, T* out) {
+// weight_scale times independent standard normal numbers.
+void draw_independent(const FeatureOptions& options, Index head, std::vector<double>& out) {
   const bool mlp = options.kind == ModelKind::mlp;
   Stream stream(options.seed, mlp ? "neurons" : "heads", static_cast<std::uint64_t>(head));
-  for (Index i = 0; i < rows; ++i)
-    for (Index j = 0; j < cols; ++j) {
-      const bool biased = !mlp && i == j && i + 1 < rows;
-      const double mean = biased ? *options.bias_scale : 0.0;
-      out[i * cols + j] = static_cast<T>(mean + *options.weight_scale * stream.normal());
-    }
+  for (double& entry : out) entry = *options.weight_scale * stream.normal();
+}
+
+// weight_scale Q K^T / sqrt(r), Q and K (D, r). A column of both at a time: the first columns of a larger
+// rank are those of a smaller one.
+void draw_product(const FeatureOptions& options, Index head, Index rows, std::vector<double>& out) {
+  Stream stream(options.seed, "head-factors", static_cast<std::uint64_t>(head));
+  std::vector<double> query(static_cast<std::size_t>(rows)), key(query.size());
+  std::fill(out.begin(), out.end(), 0.0);
+  for (Index column = 0; column < *options.head_rank; ++column) {
+    heed();
+    for (double& entry : query) entry = stream.normal();
+    for (double& entry : key) entry = stream.normal();
+    for (std::size_t i = 0; i < query.size(); ++i)
+      for (std::size_t j = 0; j < key.size(); ++j) out[i * key.size() + j] += query[i] * key[j];
+  }
+  const double scale = *options.weight_scale / std::sqrt(static_cast<double>(*options.head_rank));
+  for (double& entry : out) entry *= scale;
 }
 
 }  // namespace
+
+std::vector<double> mean_matrix(const FeatureOptions& options, Index dim) {
+  const std::optional<Array>& given = options.mean;
+  const Index extended = dim + 1, size = given ? given->dim(0) : dim;
+  require(size == dim || size == extended, "mean: ", format_shape({size, size}), " given, expected ",
+          format_shape({dim, dim}), " or ", format_shape({extended, extended}), " for tokens of ", dim,
+          " coordinates");
+  std::vector<double> mean(static_cast<std::size_t>(extended * extended), 0.0);
+  for (Index i = 0; i < size; ++i)
+    for (Index j = 0; j < size; ++j)
+      mean[static_cast<std::size_t>(i * extended + j)] =
+          given ? given->at(i * size + j) : (i == j ? 1.0 : 0.0);
+  return mean;
+}
 
 FeatureOptions with_default_scales(FeatureOptions options, Index keys) {
   if (!options.bias_scale) options.bias_scale = options.kind == ModelKind::brfa ? 1.0 : 0.0;
@@ -44,13 +71,18 @@ Array draw_heads(const FeatureOptions& options, Index dim, Index keys, int threa
   const DType type = options.precision == Precision::f32 ? DType::f32 : DType::f64;
   Array heads(type,
               mlp ? std::vector<Index>{options.heads, cols} : std::vector<Index>{options.heads, rows, cols});
+  const std::vector<double> mean = mlp ? std::vector<double>{} : mean_matrix(options, dim);
   constexpr Index kBlock = 64;
   parallel_for(threads, (options.heads + kBlock - 1) / kBlock, [&](Index block, int) {
+    std::vector<double> head(static_cast<std::size_t>(rows * cols));
     for (Index m = block * kBlock; m < std::min(options.heads, (block + 1) * kBlock); ++m) {
+      options.head_rank ? draw_product(options, m, rows, head) : draw_independent(options, m, head);
+      for (std::size_t i = 0; i < mean.size(); ++i) head[i] += *options.bias_scale * mean[i];
+      const Index to = m * rows * cols;
       if (type == DType::f32)
-        draw_head(options, m, rows, cols, heads.data<float>() + m * rows * cols);
+        std::copy(head.begin(), head.end(), heads.data<float>() + to);
       else
-        draw_head(options, m, rows, cols, heads.data<double>() + m * rows * cols);
+        std::copy(head.begin(), head.end(), heads.data<double>() + to);
     }
   });
   return heads;

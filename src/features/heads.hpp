@@ -2,6 +2,8 @@
 // heads of a smaller one with the same seed.
 #pragma once
 
+#include <vector>
+
 #include "headlens/model.hpp"
 
 namespace headlens {
@@ -9,7 +11,11 @@ namespace headlens {
 // Fills in the default scales for sets of `keys` keys.
 FeatureOptions with_default_scales(FeatureOptions options, Index keys);
 
-// (M, D, D) entries N(bias_scale W_0, weight_scale^2), W_0 = blockdiag(I_d, 0); (M, (N + 1) D) for mlp.
+// W_0 (D, D) for tokens of `dim` coordinates; Error if the mean of the options does not fit them.
+std::vector<double> mean_matrix(const FeatureOptions& options, Index dim);
+
+// (M, D, D) entries N(bias_scale W_0, weight_scale^2), of rank r about their mean with head_rank r;
+// (M, (N + 1) D) for mlp.
 // float32 models hold the float64 draws, rounded.
 Array draw_heads(const FeatureOptions& options, Index dim, Index keys, int threads);
 

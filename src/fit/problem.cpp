@@ -77,6 +77,7 @@ Problem pose(const LabelledSets& data, const FitOptions& options) {
   const bool mlp = options.features.kind == ModelKind::mlp;
   require(!mlp || sets.equal_sizes(), sets.name(), ": mlp needs sets of equal size, but set 0 has ",
           sets.keys_of(0), " keys and the largest has ", sets.max_keys(), " (rfa and brfa take ragged sets)");
+  if (!mlp) (void)mean_matrix(options.features, sets.dim());  // refuses a mean of another size
   Problem problem{sets,      options, Matrix<double>(sets.count(), y.outputs),
                   y.outputs, {},      y.shape.size() > (sets.is_sequence() ? 2U : 1U)};
   problem.options.features = with_default_scales(options.features, sets.keys_of(0));

@@ -131,6 +131,12 @@ void check_tensors(const Model& model, const std::string& file) {
               (model.features.infinite() || within(model.features.heads, 1)) &&
               within(model.keys, mlp ? 1 : 0),
           file, ": metadata holds an impossible size");
+  if (const auto& mean = model.features.mean) {
+    const Index size = mean->dim(0);
+    require(size == model.dim || size == model.dim + 1, file, ": tensor 'mean' is ", mean->describe(),
+            ", expected ", format_shape({model.dim, model.dim}), " or one more");
+    require_tensor(*mean, "mean", {size, size}, DType::f64, file);
+  }
   model.features.infinite() ? check_support(model, file) : check_heads(model, file);
   const Index q = model.outputs;
   const auto classes = static_cast<Index>(model.classes.size());
@@ -176,6 +182,7 @@ void save_model(const std::filesystem::path& path, const Model& model) {
   }
   file.tensors["values"] = model.values;
   file.tensors["intercept"] = model.intercept;
+  if (f.mean) file.tensors["mean"] = Array::from(f.mean->to_doubles(), f.mean->shape());
   auto& meta = file.metadata;
   meta["format"] = kFormat;
   meta["format_version"] = kFormatVersion;
@@ -189,6 +196,7 @@ void save_model(const std::filesystem::path& path, const Model& model) {
   meta["positions"] = name(f.positions);
   meta["precision"] = name(f.precision);
   meta["seed"] = fmt::format("{}", f.seed);
+  if (f.head_rank) meta["head_rank"] = fmt::format("{}", *f.head_rank);
   meta["loss"] = name(model.loss);
   meta["dim"] = fmt::format("{}", model.dim);
   meta["keys"] = fmt::format("{}", model.keys);
@@ -216,6 +224,8 @@ Model model_from_tensors(TensorFile file, const std::string& name) {
   f.positions = meta.choice<Positions>("positions");
   f.precision = meta.choice<Precision>("precision");
   f.seed = meta.number<std::uint64_t>("seed");
+  if (file.metadata.contains("head_rank")) f.head_rank = meta.number<Index>("head_rank");
+  if (file.tensors.contains("mean")) f.mean = take(file.tensors, "mean", name);
   f.validate();
   model.loss = meta.choice<Loss>("loss");
   model.dim = meta.number<Index>("dim");

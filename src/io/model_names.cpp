@@ -9,6 +9,8 @@
 namespace headlens {
 namespace {
 
+constexpr Index kLargestRank = 1000000;
+
 template <class Enum>
 struct Names;
 template <>
@@ -65,7 +67,22 @@ template Positions parse<Positions>(const std::string&);
 template Precision parse<Precision>(const std::string&);
 template Loss parse<Loss>(const std::string&);
 
+// W_0 is a square matrix of numbers; whether it fits the tokens is seen when there are some.
+static void check_mean(const FeatureOptions& options) {
+  if (!options.mean) return;
+  const Array& mean = *options.mean;
+  require(options.kind != ModelKind::mlp, "mean: mlp has no query-key matrices");
+  require(options.kind == ModelKind::brfa || options.bias_scale,
+          "mean: given, but the heads of rfa have mean 0: use --model brfa, or give --bias-scale");
+  require(
+      mean.rank() == 2 && mean.dim(0) == mean.dim(1) && mean.dim(0) >= 1 && mean.dtype() != DType::boolean,
+      "mean: ", mean.describe(), " given, expected a square matrix of numbers");
+  for (Index i = 0; i < mean.size(); ++i)
+    require(std::isfinite(mean.at(i)), "mean: holds ", mean.at(i), ", expected finite numbers");
+}
+
 void FeatureOptions::validate() const {
+  check_mean(*this);
   require(heads >= 1, "heads: ", heads, " given, expected 1 or more");
   const bool mlp = kind == ModelKind::mlp;
   require(!infinite() || score != Score::softmax,
@@ -74,6 +91,11 @@ void FeatureOptions::validate() const {
   require(!mlp || !bias_scale || *bias_scale == 0, "bias-scale: mlp takes no bias matrix");
   require(!bias_scale || std::isfinite(*bias_scale), "bias-scale: ", bias_scale.value_or(0),
           " given, expected a number");
+  require(!head_rank || (*head_rank >= 1 && *head_rank <= kLargestRank), "head-rank: ", head_rank.value_or(0),
+          " given, expected 1 to ", kLargestRank);
+  require(!head_rank || !mlp, "head-rank: mlp has no query-key matrices");
+  require(!head_rank || !infinite(),
+          "head-rank: infinitely many heads of a given rank have no closed form: give a number of heads");
   require(!weight_scale || (std::isfinite(*weight_scale) && *weight_scale >= 0),
           "weight-scale: ", weight_scale.value_or(0), " given, expected 0 or more");
 }

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "base/parallel.hpp"
+#include "features/heads.hpp"
 #include "headlens/error.hpp"
 #include "kernels/moments.hpp"
 #include "linalg/blas.hpp"
@@ -84,7 +85,14 @@ struct ClosedFormKernel::Workspace {
 
 ClosedFormKernel::ClosedFormKernel(const FeatureOptions& options, bool exact, SimdLevel level)
     : options_(options), form_(Form::series), functions_(moment_row_functions(level)) {
-  const double bias = std::abs(*options.bias_scale), scale = *options.weight_scale;
+  double bias = std::abs(*options.bias_scale);
+  const double scale = *options.weight_scale;
+  if (options.mean) {
+    double largest = 0;
+    for (Index i = 0; i < options.mean->size(); ++i)
+      largest = std::max(largest, std::abs(options.mean->at(i)));
+    bias *= largest;
+  }
   ensure(options.score != Score::softmax, "softmax has no closed form");
   // Beyond this ratio a score is its mean to all digits, and standardising it might overflow.
   if (options.score == Score::exp)
@@ -120,6 +128,7 @@ void ClosedFormKernel::prepare(TokenTile tokens, Side& side) const {
     return options_.score == Score::step ? (mean > 0 ? 1.0 : 0.0) : std::max(mean, 0.0);
   };
   side.tokens = std::move(tokens);
+  if (options_.mean) set_means(side.tokens, mean_matrix(options_, side.tokens.queries.cols() - 1));
   const TokenTile& t = side.tokens;
   for (auto* numbers : {&side.argument, &side.deviation, &side.weight, &side.factor}) numbers->clear();
   for (Index s = 0; s < t.sets(); ++s) {

@@ -11,10 +11,17 @@
 namespace headlens {
 namespace {
 
+bool has_closed_form(const FeatureOptions& features) {
+  return features.score != Score::softmax && !features.head_rank;
+}
+
 void check_sets(const Sets& a, const Sets& b, const FeatureOptions& options) {
   require(a.dim() == b.dim(), b.name(), ": tokens have ", b.dim(), " coordinates, those of ", a.name(),
           " have ", a.dim());
-  if (options.kind != ModelKind::mlp) return;
+  if (options.kind != ModelKind::mlp) {
+    (void)mean_matrix(options, a.dim());  // refuses a mean of another size
+    return;
+  }
   for (const Sets* sets : {&a, &b})
     require(sets->equal_sizes() && sets->keys_of(0) == a.keys_of(0), sets->name(),
             ": mlp needs sets of equal size, found ", a.keys_of(0), " keys and ", sets->max_keys(),
@@ -27,7 +34,7 @@ Kernel compute(const Sets& a, const Sets* b, const KernelOptions& options, const
   const Sets& right = b ? *b : a;
   check_sets(a, right, options.features);
   const FeatureOptions features = with_default_scales(options.features, a.keys_of(0));
-  if (features.score == Score::softmax) return monte_carlo_kernel(a, b, features, execution);
+  if (!has_closed_form(features)) return monte_carlo_kernel(a, b, features, execution);
 
   const ClosedFormKernel closed_form(features, options.exact);
   const TokenSource left(a, features.kind, features.positions, features.precision);
@@ -56,7 +63,7 @@ Kernel compute(const Sets& a, const Sets* b, const KernelOptions& options, const
 
 void KernelOptions::validate() const {
   features.validate();
-  require(features.score != Score::softmax || features.heads >= 2 * kBatches, "samples: ", features.heads,
+  require(has_closed_form(features) || features.heads >= 2 * kBatches, "samples: ", features.heads,
           " given, expected ", 2 * kBatches, " or more heads, or there is no estimate of the error");
 }
 

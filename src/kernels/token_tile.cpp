@@ -83,6 +83,22 @@ TokenTile pack_mlp(const PackedSets<T>& packed) {
 
 }  // namespace
 
+void set_means(TokenTile& tile, const std::vector<double>& matrix) {
+  const Index extended = tile.queries.cols();
+  std::vector<double> projected(static_cast<std::size_t>(extended));  // W_0^T u_0
+  for (Index s = 0; s < tile.sets(); ++s) {
+    std::fill(projected.begin(), projected.end(), 0.0);
+    for (Index i = 0; i < extended; ++i)
+      for (Index j = 0; j < extended; ++j)
+        projected[static_cast<std::size_t>(j)] +=
+            matrix[static_cast<std::size_t>(i * extended + j)] * tile.queries(s, i);
+    for (auto i = static_cast<std::size_t>(tile.begin[static_cast<std::size_t>(s)]);
+         i < static_cast<std::size_t>(tile.begin[static_cast<std::size_t>(s) + 1]); ++i)
+      tile.mean[i] = tile.query_length[static_cast<std::size_t>(s)] * tile.key_length[i] *
+                     dot(projected.data(), tile.keys.view().row(static_cast<Index>(i)), extended);
+  }
+}
+
 TokenSource::TokenSource(const Sets& sets, ModelKind kind, Positions positions, Precision precision,
                          Index max_keys)
     : sets_(sets),

@@ -17,11 +17,14 @@ struct TokenTile {
   Matrix<double> keys;     // (sum of N, D), unit rows; mlp: (sets, (N + 1) D), the whole set as one key
   std::vector<double> query_length;  // |xt_0|; 1 for mlp
   std::vector<double> key_length;    // |xt_i|
-  std::vector<double> mean;          // <x_0, x_i>; 0 for mlp
+  std::vector<double> mean;          // xt_0^T W_0 xt_i, W_0 = blockdiag(I_d, 0); 0 for mlp
   std::vector<Index> begin;          // keys of set s are rows begin[s] to begin[s + 1]
 
   Index sets() const { return static_cast<Index>(begin.size()) - 1; }
 };
+
+// mean = xt_0^T W_0 xt_i for another W_0 (D, D).
+void set_means(TokenTile& tile, const std::vector<double>& matrix);
 
 // One side of a kernel.
 class TokenSource {

@@ -1,4 +1,5 @@
-// Every candidate set, one statistical query each: E[(v - mean) prod_{j in S} b_j].
+// Every candidate set, one statistic each: the correlation of v with the parity of the set, or the share of v
+// that is a function of the hidden sum.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -77,9 +78,10 @@ struct Ranked {
   }
 };
 
-class Query {
+// E[(v - mean) prod_{j in S} b_j]
+class ParityQuery {
  public:
-  explicit Query(const ActiveExamples& active)
+  explicit ParityQuery(const ActiveExamples& active)
       : active_(active), centred_(static_cast<std::size_t>(active.count())) {
     const double* v = active.labels.view().row(strongest_output(active));
     const Index n = active.count();
@@ -121,9 +123,65 @@ class Query {
   double size_ = 0;
 };
 
-}  // namespace
+// sqrt(E[E[v - mean | t]^2] / E[(v - mean)^2]), t = sum_{j in S} c (x[j] - x'[j]) / 2: the correlation of v
+// with the best function of t, 1 if v is one.
+class StepQuery {
+ public:
+  explicit StepQuery(const ActiveExamples& active)
+      : signs_(hidden_signs(active)), centred_(static_cast<std::size_t>(active.count())) {
+    const double* v = active.labels.view().row(strongest_output(active));
+    const Index n = active.count();
+    double mean = 0;
+    for (Index i = 0; i < n; ++i) mean += v[i] / static_cast<double>(n);
+    for (Index i = 0; i < n; ++i) centred_[static_cast<std::size_t>(i)] = v[i] - mean;
+    for (const double x : centred_) square_ += x * x;
+  }
 
-BestSet search_sets(const ActiveExamples& active, Index size, Effort& effort) {
+  // As above, with sums in the place of products.
+  Ranked rank(Index set_size, double first, double count) const {
+    const Index n = signs_.cols(), d = signs_.rows();
+    Combinations sets(d - 1, set_size, first);
+    Matrix<signed char> sums(set_size, n);
+    std::fill_n(sums.view().row(0), n, static_cast<signed char>(set_size));
+    Ranked ranked;
+    Index changed = 0;
+    std::vector<Index> set(static_cast<std::size_t>(set_size));
+    for (double tried = 0; tried < count && changed >= 0; ++tried) {
+      for (Index i = changed; i < set_size; ++i)
+        set[static_cast<std::size_t>(i)] = sets.chosen()[static_cast<std::size_t>(i)] + 1;
+      for (Index i = changed; i + 1 < set_size; ++i) {
+        const signed char *from = sums.view().row(i),
+                          *sign = signs_.view().row(set[static_cast<std::size_t>(i)]);
+        signed char* to = sums.view().row(i + 1);
+        for (Index k = 0; k < n; ++k) to[k] = static_cast<signed char>(from[k] + sign[k]);
+      }
+      ranked.add(set, explained(sums.view().row(set_size - 1), signs_.view().row(set.back()), set_size));
+      changed = sets.advance();
+    }
+    return ranked;
+  }
+
+ private:
+  double explained(const signed char* sum, const signed char* last, Index set_size) const {
+    std::array<double, 2 * kMostSummed + 1> sums{}, counts{};  // by t + size
+    for (std::size_t k = 0; k < centred_.size(); ++k) {
+      const auto level = static_cast<std::size_t>(sum[k] + last[k]);
+      sums[level] += centred_[k];
+      counts[level] += 1;
+    }
+    double between = 0;
+    for (std::size_t t = 0; t < static_cast<std::size_t>(2 * set_size + 1); ++t)
+      if (counts[t] > 0) between += sums[t] * sums[t] / counts[t];
+    return square_ > 0 ? std::sqrt(std::min(1.0, between / square_)) : 0;
+  }
+
+  Matrix<signed char> signs_;
+  std::vector<double> centred_;
+  double square_ = 0;
+};
+
+template <class Query>
+BestSet search(const ActiveExamples& active, Index size, Effort& effort) {
   const Index d = active.bits.rows();
   const Query query(active);
   BestSet out{.candidates = binomial(d - 1, size)};
@@ -145,6 +203,16 @@ BestSet search_sets(const ActiveExamples& active, Index size, Effort& effort) {
   out.correlation = std::max(0.0, ranked.best);
   out.next_correlation = std::max(0.0, ranked.next);
   return out;
+}
+
+}  // namespace
+
+BestSet search_sets(const ActiveExamples& active, Index size, Effort& effort) {
+  return search<ParityQuery>(active, size, effort);
+}
+
+BestSet search_sums(const ActiveExamples& active, Index size, Effort& effort) {
+  return size <= kMostSummed ? search<StepQuery>(active, size, effort) : BestSet{};
 }
 
 }  // namespace headlens

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <optional>
 #include <utility>
 
 #include "attention/packing.hpp"
@@ -45,16 +46,17 @@ double layer_error(MatrixView<const double> x, MatrixView<const double> y, const
 }
 
 // |F - Y| / |Y| without building the layer. A parity layer says 0 where the control is off, and -v where it
-// says v: the rest of the labels no set explains.
-double class_error(MatrixView<const double> x, MatrixView<const double> y, const ActiveExamples& active,
-                   const std::vector<Index>& set, const ParityFit& fit) {
+// says v: the rest of the labels no set explains. Steps say x[0] rest where the control is off.
+double class_error(MatrixView<const double> x, MatrixView<const double> y, double active_error,
+                   const std::vector<double>& rest) {
   const double scale = squared_norm(y);
   if (scale == 0) return 1;
-  double sum = 2 * squared_error(active, set, fit);
+  double sum = 2 * active_error;
   for (Index row = 0; row + 1 < y.rows; row += 2)
     for (Index c = 0; c < y.cols; ++c) {
-      const double a = y(row, c), b = y(row + 1, c);
-      sum += x(row, 0) != x(row + 1, 0) ? (a + b) * (a + b) / 2 : a * a + b * b;
+      const double a = y(row, c), b = y(row + 1, c), off = x(row, 0) * rest[static_cast<std::size_t>(c)];
+      sum +=
+          x(row, 0) != x(row + 1, 0) ? (a + b) * (a + b) / 2 : (a - off) * (a - off) + (b - off) * (b - off);
     }
   return std::sqrt(sum / scale);
 }
@@ -62,6 +64,7 @@ double class_error(MatrixView<const double> x, MatrixView<const double> y, const
 struct Learned {
   std::vector<Index> set;
   ParityFit fit;
+  std::optional<StepFit> steps;  // instead of the parity's
   double train_error = 1, held_out_error = 1;
 };
 
@@ -93,10 +96,16 @@ class ParityLearner {
             ", two for every hidden coordinate");
     Learned best;
     for (Index size = first; size <= last && !effort_.expired(); ++size) {
-      const BestSet found = timed(search_seconds, [&] { return search_sets(train_, size, effort_); });
+      BestSet found = timed(search_seconds, [&] { return search_sets(train_, size, effort_); });
       report.candidates += found.candidates;
       report.tried += found.tried;
       Learned learned = measure(found.set);
+      if (learned.held_out_error >= kProof && !effort_.expired()) {  // no parity: any function of a sum?
+        BestSet summed = timed(search_seconds, [&] { return search_sums(train_, size, effort_); });
+        Learned steps = measure_steps(summed.set);
+        if (steps.held_out_error < learned.held_out_error)
+          learned = std::move(steps), found = std::move(summed);
+      }
       certificate.trials.push_back({2 * size, learned.train_error, learned.held_out_error});
       if (best.set.empty() || learned.held_out_error < best.held_out_error) {
         best = std::move(learned);
@@ -105,8 +114,7 @@ class ParityLearner {
       }
       if (best.held_out_error < kProof) break;
     }
-    report.spare_bits =
-        static_cast<double>(report.active_examples) - std::log2(std::max(1.0, report.candidates));
+    report.spare_bits = confirming_bits(best) - std::log2(std::max(1.0, report.candidates));
     return best;
   }
 
@@ -120,6 +128,16 @@ class ParityLearner {
     return explains ? RecoveryStatus::recovered : RecoveryStatus::not_identified;
   }
 
+  // What was found, for the report.
+  void describe(const Learned& learned) {
+    report.set = learned.set;
+    report.sharpness = learned.fit.sharpness;
+    report.sharpness_determined = learned.fit.sharpness_determined;
+    if (!learned.steps) return;
+    for (Index t = 0; t < learned.steps->values.cols(); ++t)
+      report.steps.push_back(learned.steps->values(strongest_output(train_), t));
+  }
+
   ParityReport report;
   double search_seconds = 0;  // of the set alone, which is what grows
 
@@ -129,9 +147,41 @@ class ParityLearner {
     if (out.set.empty()) return out;
     out.fit = fit_parity(train_, out.set);
     if (out.fit.heights.empty()) return out;
-    out.train_error = class_error(split_.train_x, split_.train_y, train_, out.set, out.fit);
-    out.held_out_error = class_error(split_.held_x, split_.held_y, held_, out.set, out.fit);
+    measure(out, out.fit, std::vector<double>(out.fit.heights.size(), 0.0));
     return out;
+  }
+
+  Learned measure_steps(std::vector<Index> set) {
+    Learned out{std::move(set)};
+    if (out.set.empty()) return out;
+    out.steps = fit_steps(train_, out.set, split_.train_x, split_.train_y);
+    out.fit.sharpness = kMostSharpness;  // the labels are steps: any that is large enough
+    if (out.steps->largest() > 0) measure(out, *out.steps, out.steps->rest);
+    return out;
+  }
+
+  template <class Fit>
+  void measure(Learned& out, const Fit& fit, const std::vector<double>& rest) const {
+    out.train_error = class_error(split_.train_x, split_.train_y, squared_error(train_, out.set, fit), rest);
+    out.held_out_error = class_error(split_.held_x, split_.held_y, squared_error(held_, out.set, fit), rest);
+  }
+
+  // Bits that the active examples say beyond the values of G: an example of a parity says one. Labels of a
+  // step function that are mostly the same say less: -log2 of the share of the most frequent one.
+  double confirming_bits(const Learned& learned) const {
+    const auto active = static_cast<double>(report.active_examples);
+    if (!learned.steps) return active;
+    const double* v = train_.labels.view().row(strongest_output(train_));
+    std::vector<double> labels(v, v + train_.count());
+    std::sort(labels.begin(), labels.end());
+    const double same = kProof * learned.steps->largest();
+    std::size_t first = 0, most = 0;
+    for (std::size_t i = 0; i < labels.size(); ++i) {
+      while (labels[i] - labels[first] > same) ++first;
+      most = std::max(most, i + 1 - first);
+    }
+    const double share = static_cast<double>(most) / static_cast<double>(labels.size());
+    return std::max(0.0, active - static_cast<double>(learned.steps->values.cols())) * -std::log2(share);
   }
 
   const Split& split_;
@@ -150,11 +200,16 @@ void explain_parity(const RecoverOptions& options, Certificate& certificate) {
       return;
     case RecoveryStatus::not_identified:
       certificate.reason =
-          "No parity layer explains the held-out examples; `parity` names the best hidden set.";
+          options.method == RecoverMethod::brute_force
+              ? "No function of the sum of so few hidden signs explains the held-out examples; `parity` "
+                "names "
+                "the best hidden set."
+              : "No parity layer explains the held-out examples; `parity` names the best hidden set.";
       certificate.advice =
           options.method == RecoverMethod::linear_algebra
               ? "Equations over GF(2) bear no wrong label: with noisy labels use brute-force."
-              : "Check that the labels are those of a parity, or raise --heads or --max-heads.";
+              : "Check that the labels are those of a hard layer without noise, or raise --heads or "
+                "--max-heads.";
       return;
     case RecoveryStatus::stalled:
       certificate.reason = "The time limit came before all hidden sets were tried.";
@@ -219,8 +274,8 @@ void learn_parity(const Split& split, const RecoverOptions& options, Effort& eff
       options.method == RecoverMethod::brute_force
           ? static_cast<double>(options.heads.value_or(options.max_heads)) / 2 * effort.threads()
           : 0;
-  // Bits, differences and labels; products of brute force.
-  const double bytes = pairs * (9 * d + 8 * (products + static_cast<double>(split.train_y.cols)));
+  // Bits, differences, signs and labels; products of brute force.
+  const double bytes = pairs * (10 * d + 8 * (products + static_cast<double>(split.train_y.cols)));
   MemoryBudget(effort.execution()).require(bytes, "learning a parity");
   certificate.predicted_peak_bytes = static_cast<std::uint64_t>(bytes);
 
@@ -242,7 +297,9 @@ void learn_parity(const Split& split, const RecoverOptions& options, Effort& eff
     const double layer_bytes = 8 * (4 * d * d * static_cast<double>(learned.set.size()) + (1 << 23));
     MemoryBudget(effort.execution()).require(bytes + layer_bytes, "the layer of a parity");
     certificate.predicted_peak_bytes = static_cast<std::uint64_t>(bytes + layer_bytes);
-    const Candidate candidate = candidate_of(split.train_x.cols, learned.set, learned.fit);
+    const Candidate candidate = learned.steps
+                                    ? step_candidate(split.train_x.cols, learned.set, *learned.steps)
+                                    : candidate_of(split.train_x.cols, learned.set, learned.fit);
     learned.held_out_error = layer_error(split.held_x, split.held_y, candidate, effort.threads());
     learned.train_error = layer_error(split.train_x, split.train_y, candidate, effort.threads());
     lap("certify");
@@ -250,11 +307,9 @@ void learn_parity(const Split& split, const RecoverOptions& options, Effort& eff
       recovery.layer = unpack_layer(candidate.theta, candidate.w);
     recovery.best = unpack_layer(candidate.theta, candidate.w);
   }
-  learner.report.set = learned.set;
-  learner.report.sharpness = learned.fit.sharpness;
-  learner.report.sharpness_determined = learned.fit.sharpness_determined;
+  learner.describe(learned);
   certificate.status = learner.verdict(learned);
-  certificate.heads = 2 * static_cast<Index>(learned.set.size());
+  certificate.heads = recovery.layer ? recovery.layer->heads() : 2 * static_cast<Index>(learned.set.size());
   certificate.train_error = learned.train_error;
   certificate.held_out_error = learned.held_out_error;
   certificate.examples_per_unknown = static_cast<double>(learner.report.active_examples) / d;

@@ -9,7 +9,7 @@
 namespace headlens {
 namespace {
 
-constexpr double kLeastSharpness = 0.25, kMostSharpness = 80;  // exp(-40) is below rounding
+constexpr double kLeastSharpness = 0.25;
 constexpr int kGrid = 64;
 constexpr double kSeen = 1e-12;  // relative change of the labels that float64 can tell
 

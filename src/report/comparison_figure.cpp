@@ -24,7 +24,7 @@ bool is_measured(const ComparedPoint& point) {
 
 // Where a point stands along x: by its value, or in order where x has words or infinity among its values.
 struct Across {
-  LogScale scale{{}, 0};
+  Scale scale{{}, 0};
   bool by_value = true;
   double step = 0;
 
@@ -32,7 +32,7 @@ struct Across {
     std::vector<double> values;
     for (const ComparedPoint& point : comparison.points) values.push_back(point.x);
     by_value = std::all_of(values.begin(), values.end(), [](double x) { return std::isfinite(x) && x > 0; });
-    if (by_value) scale = LogScale(values, 0.08);
+    if (by_value) scale = Scale(values, 0.08);
     scale.set_pixels(kBox.left, kBox.right);
     step = (kBox.right - kBox.left) / static_cast<double>(std::max<std::size_t>(values.size(), 1));
   }
@@ -41,7 +41,7 @@ struct Across {
   }
 };
 
-LogScale up(const Comparison& comparison) {
+Scale up(const Comparison& comparison) {
   std::vector<double> values{1};
   for (const ComparedPoint& point : comparison.points) {
     if (!is_measured(point)) continue;
@@ -50,7 +50,7 @@ LogScale up(const Comparison& comparison) {
     values.push_back(std::max(point.lower, point.factor / kFarthest));
     values.push_back(std::min(point.upper, point.factor * kFarthest));
   }
-  LogScale scale(values, 0.08);
+  Scale scale(values, 0.08);
   scale.set_pixels(kBox.bottom, kBox.top);
   return scale;
 }
@@ -93,8 +93,7 @@ void draw_labels(Canvas& canvas, const Comparison& c, const Across& across) {
               {.size = 12, .anchor = Anchor::centre, .colour = colour::kSoft});
 }
 
-void draw_point(Canvas& canvas, const Comparison& c, const ComparedPoint& point, double x,
-                const LogScale& y) {
+void draw_point(Canvas& canvas, const Comparison& c, const ComparedPoint& point, double x, const Scale& y) {
   const std::string colour = colour_of(c, point.judgement);
   if (point.seeds > 1)
     canvas.line({{x, y(std::max(point.lower, y.low()))}, {x, y(std::min(point.upper, y.high()))}}, colour, 2);
@@ -111,7 +110,7 @@ bool can_draw(const Comparison& comparison) {
 Canvas draw_comparison(const Comparison& c) {
   Canvas canvas(kWidth, kHeight);
   const Across across(c);
-  const LogScale y = up(c);
+  const Scale y = up(c);
   const auto fits = static_cast<std::size_t>((kWidth - 10) / (0.66 * 12.5));
   canvas.text({10, 14}, cut(fmt::format("{}: {} ÷ {}", term(c.quantity), c.worse, c.better), fits),
               {.size = 12.5, .bold = true});

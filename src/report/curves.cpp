@@ -1,4 +1,5 @@
-// Learning curves, head curves and growth: medians over seeds on logarithmic axes, one panel a target.
+// Learning curves, head curves and growth: medians over seeds on logarithmic axes, one panel a target. An x
+// axis with a value of 0 or below is linear.
 #include <algorithm>
 #include <cmath>
 
@@ -11,7 +12,7 @@ namespace headlens::report {
 namespace {
 
 struct Axes {
-  LogScale x, y;
+  Scale x, y;
   std::vector<Tick> x_ticks;
 };
 
@@ -20,7 +21,7 @@ constexpr double kHighestBound = 10;  // of an nmse: above it a bound says nothi
 
 constexpr int kOpen = -1;  // gnuplot's filled markers have their outline one number below
 
-bool has_place(const Point& point) { return !point.values.empty() && std::isfinite(point.x) && point.x > 0; }
+bool has_place(const Point& point) { return !point.values.empty() && std::isfinite(point.x); }
 bool is_limit(const Point& point) { return !point.values.empty() && std::isinf(point.x) && point.x > 0; }
 
 Axes common_axes(const FigureData& data) {
@@ -41,7 +42,7 @@ Axes common_axes(const FigureData& data) {
     }
   std::sort(ticks.begin(), ticks.end(), [](const Tick& a, const Tick& b) { return a.value < b.value; });
   if (data.quantity == "nmse") y.push_back(1);  // the error of the mean: worth having in view
-  return {LogScale(x, 0.05), LogScale(y, 0.06), ticks};
+  return {Scale(x, 0.05), Scale(y, 0.06), ticks};
 }
 
 std::vector<LegendEntry> legend_of(const FigureData& data) {

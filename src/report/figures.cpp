@@ -46,12 +46,15 @@ double shown_value(const Point& point, const Summary& summary) {
 }
 
 bool can_draw(const FigureData& data) {
-  const bool any_place = data.spec.kind == FigureKind::phase_diagram;
-  const bool limits = data.spec.kind == FigureKind::head_curves;
+  const FigureKind kind = data.spec.kind;
+  const auto has_place = [&](double x) {
+    if (kind == FigureKind::phase_diagram) return true;
+    if (kind == FigureKind::sample_table) return std::isfinite(x) && x > 0;  // on a logarithmic axis
+    return std::isfinite(x) || (kind == FigureKind::head_curves && x > 0);  // "inf" is a limit, a word is NaN
+  };
   for (const Curve& curve : data.summary.curves)
     for (const Point& point : curve.points)
-      if (!point.values.empty() && (any_place || (point.x > 0 && (limits || std::isfinite(point.x)))))
-        return true;
+      if (!point.values.empty() && has_place(point.x)) return true;
   return false;
 }
 

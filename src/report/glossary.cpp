@@ -81,7 +81,13 @@ constexpr Entry kTasks[] = {
      "Σ<sub>i</sub> "
      "⟨x<sub>0</sub>, S x<sub>i</sub>⟩<sup>p</sup> ⟨β, x<sub>i</sub>⟩</span> g is the weight, p the degree, "
      "β a hidden "
-     "unit vector; the shift rotates the coordinates by one."}};
+     "unit vector; the shift rotates the coordinates by one."},
+    {"ordered", "Target: ordered",
+     "<span class=\"formula\">y = (1/N) Σ<sub>i</sub> a<sub>i</sub> ⟨β, x<sub>i</sub>⟩<sup>p</sup>, "
+     "a<sub>i</sub> = "
+     "(N + 1 − 2i) / (N − 1)</span> The first key counts fully, the last one with the opposite sign: the "
+     "order of the "
+     "keys matters. p is the degree, β a hidden unit vector."}};
 
 constexpr const char* kPure =
     " Pure: the part that depends on the query alone, or on single keys alone, is subtracted.";
@@ -119,7 +125,11 @@ constexpr Entry kQuantities[] = {
      "The largest relative error of a Θ<sub>i</sub> or W<sub>i</sub>."},
     {"sq-dimension", "SQ dimension",
      "The number of hidden sets that a statistical query cannot tell apart: C(d−1, m/2) for m heads in d "
-     "dimensions."}};
+     "dimensions."},
+    {"hidden-sets", "Hidden sets to choose from",
+     "The number of sets of w coordinates that a hard layer could hide, C(d−1, w): what a learner that tries "
+     "them "
+     "all has to try."}};
 
 using Names = std::map<std::string, std::set<std::string>>;  // of an option's value: what studies call it
 

@@ -69,7 +69,7 @@ void draw_title(Canvas& canvas, const Box& box, const std::string& title) {
   canvas.text({box.left, box.top - 18}, cut(title, fits), {.size = 13.5, .bold = true});
 }
 
-void draw_x_axis(Canvas& canvas, const Box& box, const LogScale& x, const std::vector<Tick>& ticks,
+void draw_x_axis(Canvas& canvas, const Box& box, const Scale& x, const std::vector<Tick>& ticks,
                  const std::string& title) {
   for (const Tick& tick : thin(ticks, x, kTickSize)) {
     const double at = x(tick.value);
@@ -83,7 +83,7 @@ void draw_x_axis(Canvas& canvas, const Box& box, const LogScale& x, const std::v
               {.size = 12.5, .anchor = Anchor::centre, .colour = colour::kSoft});
 }
 
-void draw_y_axis(Canvas& canvas, const Box& box, const LogScale& y, const std::string& title, bool labelled) {
+void draw_y_axis(Canvas& canvas, const Box& box, const Scale& y, const std::string& title, bool labelled) {
   for (const Tick& tick : y.ticks()) {
     const double at = y(tick.value);
     canvas.line({{box.left, at}, {box.right, at}}, colour::kGrid, 1);

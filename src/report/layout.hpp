@@ -51,8 +51,8 @@ Layout arrange(std::size_t panels, PanelSize size, const Margins& margins,
 
 void draw_legend(Canvas& canvas, const Layout& layout, const std::vector<LegendEntry>& legend);
 void draw_title(Canvas& canvas, const Box& box, const std::string& title);
-void draw_x_axis(Canvas& canvas, const Box& box, const LogScale& x, const std::vector<Tick>& ticks,
+void draw_x_axis(Canvas& canvas, const Box& box, const Scale& x, const std::vector<Tick>& ticks,
                  const std::string& title);
-void draw_y_axis(Canvas& canvas, const Box& box, const LogScale& y, const std::string& title, bool labelled);
+void draw_y_axis(Canvas& canvas, const Box& box, const Scale& y, const std::string& title, bool labelled);
 
 }  // namespace headlens::report

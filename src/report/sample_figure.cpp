@@ -28,7 +28,7 @@ std::vector<LegendEntry> legend_of_errors(const std::string& quantity) {
 }
 
 struct Axes {
-  LogScale x;
+  Scale x;
   std::vector<Tick> ticks;
 };
 
@@ -43,11 +43,11 @@ Axes common_axis(const FigureData& data) {
       values.push_back(point.x);
     }
   std::sort(ticks.begin(), ticks.end(), [](const Tick& a, const Tick& b) { return a.value < b.value; });
-  return {LogScale(values, 0.12), ticks};  // room for the arrows
+  return {Scale(values, 0.12), ticks};  // room for the arrows
 }
 
 // Where a bound ends: at its value, or a step beyond the panel's data where it is only a bound.
-double end_of(const Crossing& crossing, const LogScale& x) {
+double end_of(const Crossing& crossing, const Scale& x) {
   const double step = crossing.reach == Reach::between ? 0 : crossing.reach == Reach::not_reached ? 22 : -22;
   return x(crossing.n) + step;
 }
@@ -56,8 +56,7 @@ void draw_arrow(Canvas& canvas, double x, double y, double direction, const std:
   canvas.line({{x - 5 * direction, y - 4}, {x, y}, {x - 5 * direction, y + 4}}, colour, 1.6);
 }
 
-void draw_size(Canvas& canvas, const LogScale& x, double y, const SampleSize& size,
-               const SeriesStyle& style) {
+void draw_size(Canvas& canvas, const Scale& x, double y, const SampleSize& size, const SeriesStyle& style) {
   const Crossing low = size.interval ? size.interval->first : size.estimate;
   const Crossing high = size.interval ? size.interval->second : size.estimate;
   canvas.line({{end_of(low, x), y}, {end_of(high, x), y}}, style.colour, 1.6);
@@ -70,7 +69,7 @@ void draw_size(Canvas& canvas, const LogScale& x, double y, const SampleSize& si
   canvas.markers({{x(size.estimate.n), y}}, style.colour, style.marker + (known ? 0 : kOpen), 1.1);
 }
 
-void draw_row(Canvas& canvas, const SampleSizeRow& row, const LogScale& x, double middle, SeriesStyle style) {
+void draw_row(Canvas& canvas, const SampleSizeRow& row, const Scale& x, double middle, SeriesStyle style) {
   for (std::size_t i = 0; i < row.sizes.size(); ++i) {
     style.marker = error_marker(i);
     if (row.sizes[i])

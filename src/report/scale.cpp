@@ -8,9 +8,16 @@
 
 namespace headlens::report {
 
-LogScale::LogScale(const std::vector<double>& values, double room) {
+Scale::Scale(const std::vector<double>& values, double room) {
   if (values.empty()) return;
   const auto [least, most] = std::minmax_element(values.begin(), values.end());
+  linear_ = *least <= 0;
+  if (linear_) {
+    const double width = *most > *least ? *most - *least : 1;
+    low_ = *least - width * room;
+    high_ = *most + width * room;
+    return;
+  }
   // Without a span of its own a constant curve would fill the panel with the noise of its last digit.
   const double span = std::max(std::log10(*most / *least), 0.5);
   const double middle = (std::log10(*most) + std::log10(*least)) / 2;
@@ -18,11 +25,12 @@ LogScale::LogScale(const std::vector<double>& values, double room) {
   high_ = std::pow(10.0, middle + span * (0.5 + room));
 }
 
-double LogScale::operator()(double value) const {
+double Scale::operator()(double value) const {
+  if (linear_) return first_ + (last_ - first_) * (value - low_) / (high_ - low_);
   return first_ + (last_ - first_) * std::log(value / low_) / std::log(high_ / low_);
 }
 
-std::vector<Tick> LogScale::ticks() const {
+std::vector<Tick> Scale::ticks() const {
   const int from = static_cast<int>(std::floor(std::log10(low_))),
             to = static_cast<int>(std::ceil(std::log10(high_)));
   const double decades = std::log10(high_ / low_);
@@ -38,7 +46,7 @@ std::vector<Tick> LogScale::ticks() const {
   return ticks;
 }
 
-std::vector<Tick> thin(std::vector<Tick> ticks, const LogScale& scale, double text_size) {
+std::vector<Tick> thin(std::vector<Tick> ticks, const Scale& scale, double text_size) {
   std::vector<Tick> kept;
   double edge = INFINITY;
   for (std::size_t i = ticks.size(); i-- > 0;) {

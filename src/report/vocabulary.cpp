@@ -46,7 +46,8 @@ std::string term(const std::string& name) {
                                                         {"held-out-error", "held-out error"},
                                                         {"recover-seconds", "time to an answer (seconds)"},
                                                         {"search-seconds", "time of the search (seconds)"},
-                                                        {"sq-dimension", "SQ dimension"}};
+                                                        {"sq-dimension", "SQ dimension"},
+                                                        {"hidden-sets", "hidden sets to choose from"}};
   const auto found = known.find(name);
   return found == known.end() ? spaced(name) : found->second;
 }

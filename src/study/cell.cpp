@@ -75,6 +75,11 @@ bool names_the_set(const Certificate& certificate, const HiddenLabel& label) {
   return certificate.parity && certificate.parity->set == hidden;
 }
 
+// Sets among which a learner that knows the class has to find the hidden one.
+double hidden_sets(const Truth& truth) {
+  return truth.label ? binomial(truth.label->dim() - 1, truth.label->reach()) : kNotANumber;
+}
+
 double seconds_of(const Certificate& certificate, const std::string& phase) {
   for (const Phase& item : certificate.phases)
     if (item.name == phase) return item.seconds;
@@ -107,7 +112,8 @@ CellResult run_recover(const RecoverInputs& in, const Execution& execution) {
            {"labels-learned", std::int64_t{certificate.held_out_error < kLearned}},
            {"set-found", std::int64_t{truth.label && names_the_set(certificate, *truth.label)}},
            {"search-seconds", seconds_of(certificate, "search")},
-           {"sq-dimension", rivals.value_or(kNotANumber)}},
+           {"sq-dimension", rivals.value_or(kNotANumber)},
+           {"hidden-sets", hidden_sets(truth)}},
           certificate.predicted_peak_bytes};
 }
 

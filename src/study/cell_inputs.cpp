@@ -35,10 +35,23 @@ Index read_heads(const StudyValue& value) {
   return kInfiniteHeads;
 }
 
+void read_head_options(const NamedInputs& in, const TaskOptions& task, FeatureOptions& features) {
+  if (in.has("head-rank")) {
+    const auto* rank = std::get_if<std::int64_t>(&in.value("head-rank"));
+    require(rank != nullptr, "head-rank: '", io::printable_name(text(in.value("head-rank"))),
+            "' given, expected a whole number or full");
+    features.head_rank = *rank;
+  }
+  if (in.has("mean")) {
+    const TaskMatrix mean = in.choice("mean", {TaskMatrix::identity, TaskMatrix::shift, TaskMatrix::random});
+    features.mean = target_matrix(mean, task.dim, task.target_seed);
+  }
+}
+
 std::uint64_t derived(std::uint64_t seed, std::string_view purpose) { return Stream(seed, purpose).bits(); }
 
-// Empty for a generic layer. A parity of s pairs has 2 s heads; a rounding hides as many coordinates, and has
-// as many heads as it has jumps.
+// Empty for a generic layer. A parity of s pairs has 2 s heads; a rounding hides as many coordinates, or as
+// `width` says, and has as many heads as it has jumps.
 std::optional<HardOptions> hard_layer(const NamedInputs& in, std::uint64_t seed) {
   if (!in.has("layer")) return std::nullopt;
   const std::string& layer = in.word("layer");
@@ -47,13 +60,17 @@ std::optional<HardOptions> hard_layer(const NamedInputs& in, std::uint64_t seed)
           "' given, expected one of generic, hard-parity, hard-rounding");
   require(in.whole("heads") >= 2 && in.whole("heads") % 2 == 0, "heads: ", in.whole("heads"),
           " given, expected an even number: a hard layer has two for every hidden coordinate");
+  const bool wide = in.has("width");
+  require(!wide || in.whole("width") >= 1, "width: ", wide ? in.whole("width") : 0,
+          " given, expected 1 or more");
   HardOptions out{.kind = parity ? HardKind::parity : HardKind::rounding,
                   .dim = in.whole("dim"),
-                  .size = in.whole("heads") / 2,
+                  .size = wide ? in.whole("width") : in.whole("heads") / 2,
                   .sharpness = in.real("sharpness"),
                   .seed = derived(seed, "study-layer")};
-  require(out.size < out.dim, "heads: ", in.whole("heads"),
-          " given, expected at most 2 (dim - 1) = ", 2 * (out.dim - 1));
+  require(out.size < out.dim, wide ? "width: " : "heads: ", wide ? out.size : 2 * out.size,
+          " given, expected at most ",
+          wide ? "dim - 1 = " : "2 (dim - 1) = ", (wide ? 1 : 2) * (out.dim - 1));
   const double flips = in.real("flips");
   require(flips >= 0 && flips <= 1, "flips: ", flips, " given, expected a share from 0 to 1");
   if (rounding) {
@@ -74,8 +91,8 @@ std::optional<double> NamedInputs::real_or_auto(const std::string& name) const {
 }
 
 Task task_of(const NamedInputs& in) {
-  return in.choice("task",
-                   {Task::power_mean, Task::correlation, Task::native, Task::query_power, Task::mixture});
+  return in.choice("task", {Task::power_mean, Task::correlation, Task::native, Task::query_power,
+                            Task::mixture, Task::ordered});
 }
 
 FitInputs fit_inputs(const StudyValues& inputs, std::uint64_t seed) {
@@ -111,6 +128,7 @@ FitInputs fit_inputs(const StudyValues& inputs, std::uint64_t seed) {
   features.positions = in.choice("positions", {Positions::none, Positions::sinusoidal});
   if (in.has("bias-scale")) features.bias_scale = in.real_or_auto("bias-scale");
   features.weight_scale = in.real_or_auto("weight-scale");
+  read_head_options(in, task, features);
   features.precision = in.choice("precision", {Precision::f32, Precision::f64});
   features.seed = derived(seed, "study-heads");
   out.fit.loss = in.choice("loss", {Loss::squared, Loss::huber});  // the tasks have no classes
@@ -141,7 +159,7 @@ RecoverInputs recover_inputs(const StudyValues& inputs, std::uint64_t seed) {
   out.examples.count = in.whole("count");
   out.examples.noise = in.real("noise");
   out.examples.seed = derived(seed, "study-examples");
-  if (in.flag("heads-known")) out.recover.heads = in.whole("heads");
+  if (in.flag("heads-known")) out.recover.heads = out.hard ? 2 * out.hard->size : in.whole("heads");
   if (in.has("max-heads")) out.recover.max_heads = in.whole("max-heads");
   out.recover.method = in.choice(
       "method", {RecoverMethod::varpro, RecoverMethod::sculpt, RecoverMethod::moments,

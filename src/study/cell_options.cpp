@@ -39,7 +39,9 @@ const std::vector<CellOption>& fit_options() {
       {"huber-delta", Kind::real, 1.0},
       {"ridge", Kind::real_or_word, word("auto")},
       {"intercept", Kind::flag, true},
-      {"solver", Kind::word, word("auto")}};
+      {"solver", Kind::word, word("auto")},
+      {"mean", Kind::word, word("identity"), true},
+      {"head-rank", Kind::whole_or_word, word("full"), true}};
   return options;
 }
 
@@ -55,7 +57,7 @@ const std::vector<CellOption>& recover_options() {
       {"start", Kind::word, word("random")},     {"layer", Kind::word, word("generic"), true},
       {"sharpness", Kind::real, 40.0},           {"modulus", Kind::whole, std::int64_t{4}},
       {"levels", Kind::whole, std::int64_t{2}},  {"flips", Kind::real, 0.0},
-      {"time-limit", Kind::real, 0.0, true}};
+      {"time-limit", Kind::real, 0.0, true},     {"width", Kind::whole, std::int64_t{0}, true}};
   return options;
 }
 
@@ -76,9 +78,10 @@ std::string why_not_in_recover(std::string_view option, const NamedInputs& in) {
   if (one_of(option, {"start", "starts"}) && method != "varpro" &&
       !(option == "starts" && method == "gradient"))
     return "the method is " + method;
-  const bool misplaced = (one_of(option, {"outputs", "scale", "rank", "tokens", "inputs"}) && !generic) ||
-                         (one_of(option, {"sharpness", "flips"}) && generic) ||
-                         (one_of(option, {"modulus", "levels"}) && layer != name(HardKind::rounding));
+  const bool misplaced =
+      (one_of(option, {"outputs", "scale", "rank", "tokens", "inputs"}) && !generic) ||
+      (one_of(option, {"sharpness", "flips"}) && generic) ||
+      (one_of(option, {"modulus", "levels", "width"}) && layer != name(HardKind::rounding));
   return misplaced ? "the layer is " + io::printable_name(layer) : "";
 }
 
@@ -91,7 +94,10 @@ std::string why_not(std::string_view option, StudyCommand command, const NamedIn
                          (option == "matrix" && task != Task::correlation && task != Task::native) ||
                          (option == "weight" && task != Task::mixture);
   if (misplaced) return "the task is " + name(task);
-  if (option == "bias-scale" && in.word("model") == "mlp") return "the model is mlp";
+  if (one_of(option, {"bias-scale", "mean", "head-rank"}) && in.word("model") == "mlp")
+    return "the model is mlp";
+  const bool around_zero = in.word("model") == "rfa" && !in.real_or_auto("bias-scale");
+  if (option == "mean" && around_zero) return "the heads of rfa have mean 0";
   if (option == "huber-delta" && in.word("loss") != "huber") return "the loss is " + in.word("loss");
   return "";
 }
@@ -147,7 +153,7 @@ const std::vector<std::string>& quantities_of(StudyCommand command) {
   static const std::vector<std::string> recover{
       "outcome",        "success",   "worst-error",    "held-out-error", "train-error",
       "heads-found",    "starts",    "steps",          "inner-steps",    "recover-seconds",
-      "labels-learned", "set-found", "search-seconds", "sq-dimension"};
+      "labels-learned", "set-found", "search-seconds", "sq-dimension",   "hidden-sets"};
   return command == StudyCommand::fit ? fit : recover;
 }
 

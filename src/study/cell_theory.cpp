@@ -19,6 +19,7 @@ std::string why_no_theory(StudyCommand command, const StudyValues& inputs) {
   if (features.positions != Positions::none)
     return "positions: " + name(features.positions) + " given, expected none";
   if (features.bias_scale || features.weight_scale) return "scales: theory is about those of auto";
+  if (features.mean || features.head_rank) return "heads: theory is about those of auto";
   if (cell.fit.loss != Loss::squared) return "loss: " + name(cell.fit.loss) + " given, expected squared";
   if (cell.fit.ridge) return "ridge: theory is about auto";
   if (!cell.fit.intercept) return "intercept: theory is about true";

@@ -16,6 +16,8 @@ void TheoryOptions::validate() const {
           " given, expected 2 to 1000000 (on the line a unit token is but a sign)");
   require(task.min_keys == task.max_keys, "keys: ", task.min_keys, ":", task.max_keys,
           " given, but theory takes sets of one size");
+  require(task.task != Task::ordered,
+          "ordered: theory is about targets that do not depend on the order of the keys");
   require(task.task != Task::mixture,
           "mixture: its two parts overlap by an amount that depends on beta; ask for correlation instead");
   require(model != ModelKind::brfa,

@@ -242,6 +242,7 @@ def test_bad_options_of_fit(save, out, tmp_path, options):
     "power-mean --keys a", "power-mean --count 0", "power-mean --degree -1", "power-mean --noise -1",
     "power-mean --noise nan", "power-mean --pure", "power-mean --matrix shift", "query-power --weight 1",
     "correlation --matrix hilbert", "mixture --weight nan", "native --degree 2", "power-mean --precision f16",
+    "ordered --keys 1", "ordered --keys 1:4", "ordered --pure", "ordered --matrix shift",
     "sorting", "", "power-mean --seed 1.5", "power-mean --count 99999999999999999999",
 ])  # fmt: skip
 def test_bad_options_of_generate(out, tmp_path, task):

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from binary import BINARY, command, fit, predict, run, run_json
 
-TASKS = ["power-mean", "correlation", "native", "query-power", "mixture"]
+TASKS = ["power-mean", "correlation", "native", "query-power", "mixture", "ordered"]
 COMMANDS = [
     "generate",
     "fit",
@@ -35,7 +35,7 @@ ALL = [
     *COMMANDS,
     *(f"generate {task}" for task in [*TASKS, *LAYERS]),
     *(f"study {part}" for part in STUDY),
-    *(f"theory {task}" for task in TASKS[:-1]),
+    *(f"theory {task}" for task in TASKS[:-2]),
 ]
 
 
@@ -58,9 +58,10 @@ def test_common_options_are_everywhere(line):
 
 
 def test_examples_of_the_help_run(tmp_path, make_sets):
-    """All of them, with fewer heads; labels.npz and tokens.npz are the user's own."""
+    """All of them, with fewer heads; labels.npz, tokens.npz and shift.npy are the user's own."""
     make_sets(d=16, y=np.arange(20) % 2, name="labels")
     make_sets("sequence", name="tokens")
+    np.save(tmp_path / "shift.npy", np.roll(np.eye(16), 1, axis=0))
     count = 0
     for line in ALL:
         for example in run(line, "--help").stdout.splitlines():
@@ -124,7 +125,7 @@ def test_completion_scripts_parse(tmp_path):
         ("headlens generate ", {*TASKS, *LAYERS}),
         ("headlens study ", set(STUDY)),
         ("headlens study export --format ", {"csv", "json"}),
-        ("headlens theory ", set(TASKS)),
+        ("headlens theory ", set(TASKS[:-1])),
         ("headlens theory native --model ", {"rfa", "mlp"}),
         ("headlens fit --sc", {"--score"}),
         ("headlens fit --score ", {"relu", "softmax", "exp", "step"}),

@@ -90,6 +90,15 @@ def test_query_power(generate, beta, p):
     assert agree(data["y"], (data["query"] @ beta()) ** p)
 
 
+@pytest.mark.parametrize("keys", ["2", "5", "2:7"])
+@pytest.mark.parametrize("p", range(4))
+def test_ordered(generate, beta, p, keys):
+    """Weights from 1 down to -1; they add up to 0, so the mean over all orders of the keys is 0."""
+    data, b = generate(f"ordered --degree {p}", keys=keys), beta()
+    expected = [np.linspace(1, -1, len(k)) @ (k @ b) ** p / len(k) for _, k, _ in sets_of(data)]
+    assert agree(data["y"], expected) and (p == 0) == agree(data["y"], 0)
+
+
 @pytest.mark.parametrize("pure", [False, True])
 @pytest.mark.parametrize("matrix", ["identity", "shift"])
 @pytest.mark.parametrize("p", range(1, 5))

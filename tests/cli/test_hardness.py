@@ -99,6 +99,33 @@ def test_fourier_of_a_generic_layer_and_from_samples(tmp_path):
     assert "from samples" in run("inspect", tmp_path / "truth.npz", "--fourier 1").stdout
 
 
+@pytest.mark.parametrize("modulus", [3, 4])
+def test_low_degrees_of_a_rounding_fade_with_the_width(tmp_path, modulus):
+    """E exp(2 pi i t / q) = cos(pi / q)^(2 w): one character decides, so each coordinate costs the same factor."""
+    found = []
+    for weight in range(2, 6):
+        generate(tmp_path, "hard-rounding", dim=7, weight=weight, modulus=modulus, sharpness=100, count=5)
+        levels = run_json("inspect", tmp_path / "truth.npz", "--fourier 3")["fourier"]["hidden_levels"]
+        found.append(max(level["largest"] for level in levels))
+    assert np.allclose(np.divide(found[1:], found[:-1]), np.cos(np.pi / modulus) ** 2, rtol=1e-12)
+
+
+def test_brute_force_recovers_a_rounding(tmp_path):
+    generate(tmp_path, "hard-rounding", dim=16, modulus=6, levels=3, weight=4, count=1500, seed=4)
+    truth = np.load(tmp_path / "truth.npz")
+    for threads in (1, 2):
+        out = ("-o", tmp_path / f"{threads}.npz", "--threads", threads)
+        found = run_json("recover", tmp_path / "ex.npz", "--method brute-force --heads 8", *out)
+        assert found["status"] == "recovered" and found["heads"] == len(truth["Theta"])
+        assert found["parity"]["set"] == np.flatnonzero(truth["hidden"]).tolist()
+        assert np.allclose(found["parity"]["steps"], truth["label_steps"], atol=1e-7)
+    assert (tmp_path / "1.npz").read_bytes() == (tmp_path / "2.npz").read_bytes()
+    x = np.random.default_rng(0).choice([-1.0, 1.0], size=(5000, 2, 16))
+    assert np.abs(outputs(np.load(tmp_path / "1.npz"), x) - hidden_label(truth, x)).max() < 1e-6
+    text = run("recover", tmp_path / "ex.npz", "--method brute-force --heads 8 -o", tmp_path / "3.npz").stdout
+    assert "no parity, but a function of the hidden sum" in text
+
+
 def test_brute_force(tmp_path):
     generate(tmp_path, dim=20, size=3, count=1000, seed=4)
     hidden = np.flatnonzero(np.load(tmp_path / "truth.npz")["hidden"]).tolist()

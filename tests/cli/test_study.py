@@ -248,6 +248,36 @@ def test_read_only_store(study, tmp_path):
             folder.chmod(0o755)
 
 
+TINY = {
+    "keys": "fixed.samples=20 grid.keys=[3] grid.degree=[2]",
+    "mean": "fixed.samples=20 grid.bias-scale=[0,2]",
+    "mixture": "fixed.samples=20 grid.weight=[0.5]",
+    "models": "grid.samples=[20]",
+    "query": "grid.samples=[20] grid.degree=[3]",
+    "scores": "grid.samples=[20]",
+    "ordered": "grid.samples=[20] grid.keys=[3]",
+    "rank": 'grid.samples=[20] grid.head-rank=[2,\\"full\\"]',
+}
+
+
+@pytest.mark.parametrize("name", TINY)
+def test_studies_of_the_model_run_when_made_tiny(tmp_path, name):
+    changes = f"seeds=[1] fixed.test-samples=20 {TINY[name]}".split()
+    text = (ROOT / "studies" / f"{name}-small.toml").read_text().split("[[figure]]")[0].replace("500", "20")
+    (tmp_path / "s.toml").write_text(text)
+    options = " ".join(f"--set {change}" for change in changes)
+    assert run_json("study run", tmp_path / "s.toml", "-o", tmp_path / "r.db", options)["failed"] == 0
+
+
+@pytest.mark.parametrize("name", ["rounding", "gap"])
+def test_studies_of_hard_layers_run_when_made_tiny(tmp_path, name):
+    grid = {"rounding": "--set grid.width=[2] --set grid.modulus=[3]", "gap": "--set grid.count=[60]"}[name]
+    text = (ROOT / "studies" / f"hardness-{name}-small.toml").read_text().split("[[figure]]")[0]
+    (tmp_path / "s.toml").write_text(text.replace("time-limit = 1", "time-limit = 0.1"))
+    options = ("--set seeds=[1] --set fixed.dim=8", grid)
+    assert run_json("study run", tmp_path / "s.toml", "-o", tmp_path / "r.db", *options)["failed"] == 0
+
+
 @pytest.mark.parametrize("name", ["separation", "bias", "heads", "complexity", "recovery"])
 def test_shipped_studies_run_when_made_tiny(tmp_path, name):
     options = "--set seeds=[1] --set fixed.test-samples=20 --set grid.samples=[20]"

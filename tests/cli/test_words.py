@@ -9,7 +9,8 @@ WHOLE = [
     "generate power-mean --degree", "generate attention-layer --heads", "generate attention-layer --tokens",
     "generate attention-layer --outputs", "generate attention-layer --rank", "generate hard-parity --size",
     "generate hard-rounding --modulus", "generate hard-rounding --levels", "generate hard-rounding --weight",
-    "fit x.npz --heads", "fit x.npz --centres", "fit x.npz --block-sets", "fit x.npz --seed",
+    "fit x.npz --heads", "fit x.npz --head-rank", "kernel x.npz --head-rank",
+    "fit x.npz --centres", "fit x.npz --block-sets", "fit x.npz --seed",
     "kernel x.npz --samples", "recover x.npz --heads", "recover x.npz --max-heads",
     "recover x.npz --starts", "study run x.toml --jobs",
 ]  # fmt: skip

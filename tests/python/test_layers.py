@@ -71,7 +71,7 @@ def test_a_hidden_parity_is_found(method):
     assert recovery.status == "recovered" and recovery.certificate.parity["set"] == hidden
     assert recovery.layer.label is None and headlens.compare(recovery.layer, layer).worst_error < 1e-6
     assert "hidden set" in repr(recovery) and len(recovery.plot(layer)) == 3 + 4 * 6
-    with pytest.warns(headlens.NumericalWarning, match="No parity layer explains"):
+    with pytest.warns(headlens.NumericalWarning, match="explains the held-out examples"):
         noisy = headlens.recover(*layer.examples(1000, flips=0.2, seed=2), method=method)
     assert noisy.layer is None and (noisy.certificate.parity["set"] == hidden) == (method == "brute-force")
 

@@ -1,6 +1,7 @@
 """The package and the program are one library: the same bytes, and predictions that NumPy confirms."""
 
 import json
+import pickle
 import shutil
 import subprocess
 
@@ -54,6 +55,58 @@ def test_model_files_and_predictions(case, layout, request, tmp_path):
     if case != "single":
         expected = scores_of(*read_model(tmp_path / "cli"), data)[:, 0]
         assert relative_error(model.predict(X), expected) < 1e-12
+
+
+def test_a_mean_and_a_rank(tokens, tmp_path):
+    """The model keeps a copy of the mean, and a file of either brings the parameters back."""
+    X, y = tokens
+    save(tmp_path / "data.npz", X, y)
+    d = X.shape[2]
+    mean = np.random.default_rng(1).normal(size=(d, d))
+    np.save(tmp_path / "mean.npy", mean)
+    options = ("--model brfa --seed 7 --mean", tmp_path / "mean.npy", "-o", tmp_path / "cli")
+    run("fit", tmp_path / "data.npz", "--heads 30 --head-rank 2", *options)
+    given = mean.copy()
+    model = headlens.RandomFeatureAttentionRegressor(
+        model="brfa", heads=30, random_state=7, mean=given, head_rank=2
+    )
+    model.fit(X, y).save(tmp_path / "python")
+    assert (tmp_path / "python").read_bytes() == (tmp_path / "cli").read_bytes()
+    for again in headlens.load(tmp_path / "cli"), pickle.loads(pickle.dumps(model)):
+        assert again.head_rank == 2 and np.array_equal(again.mean, mean)
+        np.testing.assert_array_equal(again.predict(X), model.predict(X))
+        again.save(tmp_path / "again")
+        assert (tmp_path / "again").read_bytes() == (tmp_path / "cli").read_bytes()
+    run("fit", tmp_path / "data.npz", "--heads inf", *options)
+    kernel = headlens.AttentionKernelRidge(model="brfa", random_state=7, mean=given).fit(X, y)
+    given[:] = 0
+    kernel.save(tmp_path / "python")
+    assert (tmp_path / "python").read_bytes() == (tmp_path / "cli").read_bytes()
+    np.testing.assert_array_equal(kernel.predict(X), predict(tmp_path / "cli", tmp_path / "data.npz"))
+    for parameters, words in (
+        ({"mean": mean}, ""),
+        ({"mean": mean, "head_rank": 3, "samples": 64}, "--head-rank 3 --samples 64"),
+    ):
+        found = headlens.attention_kernel(X, model="brfa", **parameters)
+        run(
+            "kernel",
+            tmp_path / "data.npz",
+            "--model brfa",
+            words,
+            "--mean",
+            tmp_path / "mean.npy",
+            "-o",
+            tmp_path / "k.npy",
+        )
+        np.testing.assert_array_equal(found, np.load(tmp_path / "k.npy"))
+    for wrong, words in (
+        ({"mean": mean[:2]}, "square matrix"),
+        ({"mean": np.eye(d + 3)}, "expected"),
+        ({"head_rank": 0}, "head_rank: 0"),
+        ({"heads": "inf", "head_rank": 2}, "no closed form"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            headlens.RandomFeatureAttentionRegressor(**{"model": "brfa", "heads": 5, **wrong}).fit(X, y)
 
 
 def test_mlp(tokens, tmp_path):

@@ -181,18 +181,113 @@ TEST(ParityLearners, FitTheSharpness) {
   EXPECT_FALSE(saturated.certificate.parity->sharpness_determined);
 }
 
-TEST(ParityLearners, RecoverNothingThatIsNoParity) {
+TEST(ParityLearners, RecoverNothingThatTheyDoNotKnow) {
   const Plant rounding =
       plant({.kind = HardKind::rounding, .dim = 12, .size = 5, .modulus = 4, .levels = 2, .seed = 3}, 2000);
   const AttentionLayer generic = draw_teacher({.heads = 4, .dim = 12, .seed = 3});
   const Plant other{rounding.hard, draw_examples(generic, {.count = 2000, .tokens = 2, .seed = 4}, {})};
   for (const RecoverMethod method : {RecoverMethod::brute_force, RecoverMethod::linear_algebra})
     for (const Plant* planted : {&rounding, &other}) {
+      if (planted == &rounding && method == RecoverMethod::brute_force) continue;
       const Recovery found = learn(*planted, method);
       EXPECT_EQ(found.certificate.status, RecoveryStatus::not_identified);
       EXPECT_GT(found.certificate.held_out_error, 0.1);
       EXPECT_FALSE(found.layer.has_value());
     }
+}
+
+// sqrt(sum_t n_t mean_t^2 / sum (v - mean)^2), for one set.
+double correlation_of_sum(const ActiveExamples& active, const std::vector<Index>& set) {
+  const auto n = static_cast<double>(active.count());
+  double mean = 0, between = 0, all = 0;
+  for (Index i = 0; i < active.count(); ++i) mean += active.labels(0, i) / n;
+  for (Index level = -3; level <= 3; ++level) {
+    double sum = 0, count = 0;
+    for (Index i = 0; i < active.count(); ++i) {
+      Index t = 0;
+      for (const Index j : set) t += active.differences(0, i) * active.differences(j, i);
+      if (t == level) sum += active.labels(0, i) - mean, ++count;
+    }
+    if (count > 0) between += sum * sum / count;
+  }
+  for (Index i = 0; i < active.count(); ++i) all += std::pow(active.labels(0, i) - mean, 2);
+  return std::sqrt(between / all);
+}
+
+TEST(BruteForce, RanksAllSumsAsOneByOne) {
+  // More sets than a block has, and noise, so that the ranking is not trivial.
+  const Plant planted = plant({.kind = HardKind::rounding, .dim = 24, .size = 3, .seed = 5}, 200, 0, 2.0);
+  const Split split = hold_out(planted.examples);
+  const ActiveExamples active = active_examples(split.train_x, split.train_y);
+  std::vector<Index> best_set;
+  double best = 0, next = 0;
+  for (Index a = 1; a < 24; ++a)
+    for (Index b = a + 1; b < 24; ++b)
+      for (Index c = b + 1; c < 24; ++c) {
+        const double here = correlation_of_sum(active, {a, b, c});
+        if (here > best)
+          next = best, best = here, best_set = {a, b, c};
+        else
+          next = std::max(next, here);
+      }
+  for (const int threads : {1, 3}) {
+    const RecoverOptions options;
+    const Execution execution{.threads = threads};
+    Effort effort(options, execution);
+    const BestSet found = search_sums(active, 3, effort);
+    EXPECT_EQ(found.tried, 1771);
+    EXPECT_EQ(found.set, best_set);
+    EXPECT_NEAR(found.correlation, best, 1e-12);
+    EXPECT_NEAR(found.next_correlation, next, 1e-12);
+  }
+}
+
+TEST(BruteForce, RecoversRoundings) {
+  for (const auto& [modulus, levels] : {std::pair<Index, Index>{3, 2}, {4, 2}, {5, 3}, {6, 2}})
+    for (const Index width : {2, 3, 5}) {
+      const Plant planted = plant({.kind = HardKind::rounding,
+                                   .dim = 12,
+                                   .size = width,
+                                   .modulus = modulus,
+                                   .levels = levels,
+                                   .seed = static_cast<std::uint64_t>(width)},
+                                  1500);
+      const Recovery found = learn(planted, RecoverMethod::brute_force, 2 * width);
+      ASSERT_EQ(found.certificate.status, RecoveryStatus::recovered) << modulus << " " << width;
+      EXPECT_EQ(found.certificate.parity->set, hidden_set(planted.hard));
+      EXPECT_EQ(found.layer->heads(), planted.hard.layer.heads());
+      const Examples fresh = draw_examples(planted.hard.layer, {.count = 4000, .tokens = 2, .seed = 9}, {});
+      const Array y = apply_layer(*found.layer, fresh.x, {});
+      for (Index i = 0; i < y.size(); ++i) EXPECT_NEAR(y.at(i), fresh.y.at(i), 1e-7);
+      ASSERT_EQ(found.certificate.parity->steps.size(), planted.hard.label.steps.size());
+      for (std::size_t t = 0; t < planted.hard.label.steps.size(); ++t)
+        EXPECT_NEAR(found.certificate.parity->steps[t], planted.hard.label.steps[t], 1e-7);
+    }
+}
+
+// Labels that are nearly always the same say little about the hidden set.
+TEST(BruteForce, CountsWhatLabelsOfAStepFunctionSay) {
+  const HardOptions rare{
+      .kind = HardKind::rounding, .dim = 12, .size = 4, .modulus = 8, .levels = 2, .seed = 3};
+  const Recovery few = learn(plant(rare, 150), RecoverMethod::brute_force, 8);
+  EXPECT_NE(few.certificate.status, RecoveryStatus::recovered);
+  EXPECT_LT(few.certificate.parity->spare_bits, 32);
+  const Recovery many = learn(plant(rare, 3000), RecoverMethod::brute_force, 8);
+  EXPECT_EQ(many.certificate.status, RecoveryStatus::recovered);
+  const double active = static_cast<double>(many.certificate.parity->active_examples);
+  EXPECT_LT(many.certificate.parity->spare_bits, active / 2);
+}
+
+TEST(BruteForce, CertifiesNoRoundingFromNoisyLabels) {
+  const HardOptions options{
+      .kind = HardKind::rounding, .dim = 14, .size = 3, .modulus = 4, .levels = 2, .seed = 3};
+  for (const auto& [flips, noise] : {std::pair{0.05, 0.0}, {0.0, 0.1}}) {
+    const Plant planted = plant(options, 2000, flips, noise);
+    const Recovery found = learn(planted, RecoverMethod::brute_force, 6);
+    EXPECT_EQ(found.certificate.status, RecoveryStatus::not_identified);
+    EXPECT_EQ(found.certificate.parity->set, hidden_set(planted.hard));
+    EXPECT_FALSE(found.layer.has_value());
+  }
 }
 
 TEST(ParityLearners, RefuseWhatTheyDoNotKnow) {

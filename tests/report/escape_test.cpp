@@ -54,21 +54,35 @@ TEST(Escape, Numbers) {
   EXPECT_EQ(exact(NAN), "");
 }
 
-TEST(LogScale, MapsEndsAndKeepsRoomForConstants) {
-  LogScale scale({10, 1000}, 0);
+TEST(Scale, MapsEndsAndKeepsRoomForConstants) {
+  Scale scale({10, 1000}, 0);
   scale.set_pixels(0, 100);
   EXPECT_NEAR(scale(10), 0, 1e-9);
   EXPECT_NEAR(scale(100), 50, 1e-9);
   EXPECT_NEAR(scale(1000), 100, 1e-9);
-  const LogScale constant({0.5, 0.5}, 0.05);
+  const Scale constant({0.5, 0.5}, 0.05);
   EXPECT_LT(constant.low(), 0.4);
   EXPECT_GT(constant.high(), 0.6);
   EXPECT_GE(constant.ticks().size(), 1U);
 }
 
-TEST(LogScale, TicksAreFewAndInside) {
+// A value of 0 or below has no logarithm.
+TEST(Scale, IsLinearWithAZero) {
+  for (const double least : {0.0, -2.0}) {
+    Scale scale({4, least, 1}, 0.1);
+    scale.set_pixels(0, 600);
+    EXPECT_NEAR(scale(least), 600 * 0.1 / 1.2, 1e-9);
+    EXPECT_NEAR(scale(4), 600 * 1.1 / 1.2, 1e-9);
+    EXPECT_NEAR(scale((4 + least) / 2), 300, 1e-9);
+  }
+  Scale alone({0}, 0.1);
+  alone.set_pixels(0, 600);
+  EXPECT_NEAR(alone(0), 300, 300 - 1e-9);
+}
+
+TEST(Scale, TicksAreFewAndInside) {
   for (const double span : {1.1, 3.0, 50.0, 1e4, 1e12, 1e40}) {
-    const LogScale scale({1 / span, 1}, 0.05);
+    const Scale scale({1 / span, 1}, 0.05);
     const std::vector<Tick> ticks = scale.ticks();
     EXPECT_GE(ticks.size(), 1U) << span;
     EXPECT_LE(ticks.size(), 9U) << span;
@@ -76,14 +90,14 @@ TEST(LogScale, TicksAreFewAndInside) {
   }
 }
 
-TEST(LogScale, LabelsDoNotOverlap) {
+TEST(Scale, LabelsDoNotOverlap) {
   std::vector<double> values;
   std::vector<Tick> ticks;
   for (int i = 0; i < 40; ++i) {
     values.push_back(1000 + 10 * i);
     ticks.push_back({values.back(), std::to_string(1000 + 10 * i)});
   }
-  LogScale scale(values, 0);
+  Scale scale(values, 0);
   scale.set_pixels(0, 300);
   const std::vector<Tick> kept = thin(ticks, scale, 12);
   ASSERT_GE(kept.size(), 2U);

@@ -122,6 +122,53 @@ TEST(Cell, MethodsShownAloneAreMeasuredToo) {
   EXPECT_THROW((void)cell("moments", {{"starts", std::int64_t{1}}}), Error);
 }
 
+TEST(Cell, RoundingsHaveAWidth) {
+  const StudyValues given{{"layer", std::string("hard-rounding")},
+                          {"method", std::string("brute-force")},
+                          {"width", std::int64_t{3}},
+                          {"dim", std::int64_t{10}},
+                          {"count", std::int64_t{800}}};
+  const CellResult found =
+      run_cell(StudyCommand::recover, complete_inputs(StudyCommand::recover, given), 1, one_thread());
+  EXPECT_EQ(number(found, "success"), 1);
+  EXPECT_EQ(number(found, "set-found"), 1);
+  EXPECT_EQ(number(found, "hidden-sets"), 84);
+  for (const auto& [layer, width] :
+       {std::pair{"hard-parity", 3}, {"hard-rounding", 10}, {"hard-rounding", -1}})
+    EXPECT_THROW(complete_inputs(StudyCommand::recover,
+                                 {{"layer", std::string(layer)}, {"width", std::int64_t{width}}}),
+                 Error);
+}
+
+// The mean is the matrix of the target: heads around it learn a native target that others do not.
+TEST(Cell, HeadsTakeAMeanAndARank) {
+  const auto error = [](const char* mean, const StudyValue& rank) {
+    return number(run_cell(StudyCommand::fit,
+                           complete_inputs(StudyCommand::fit, {{"task", std::string("native")},
+                                                               {"matrix", std::string("random")},
+                                                               {"model", std::string("brfa")},
+                                                               {"mean", std::string(mean)},
+                                                               {"head-rank", rank},
+                                                               {"dim", std::int64_t{5}},
+                                                               {"keys", std::int64_t{4}},
+                                                               {"heads", std::int64_t{200}},
+                                                               {"samples", std::int64_t{150}},
+                                                               {"test-samples", std::int64_t{300}}}),
+                           1, one_thread()),
+                  "nmse");
+  };
+  const double right = error("random", std::string("full")), wrong = error("shift", std::string("full"));
+  EXPECT_LT(5 * right, wrong);
+  EXPECT_NE(error("random", std::int64_t{2}), right);
+  const StudyValue rfa = std::string("rfa"), mlp = std::string("mlp"), shift = std::string("shift");
+  EXPECT_THROW(complete_inputs(StudyCommand::fit, {{"model", rfa}, {"mean", shift}}), Error);
+  EXPECT_THROW(complete_inputs(StudyCommand::fit, {{"model", mlp}, {"head-rank", std::int64_t{2}}}), Error);
+  EXPECT_THROW(complete_inputs(StudyCommand::fit, {{"head-rank", std::string("half")}}), Error);
+  EXPECT_THROW(
+      complete_inputs(StudyCommand::fit, {{"heads", std::string("inf")}, {"head-rank", std::int64_t{2}}}),
+      Error);
+}
+
 TEST(Cell, TooFewExamplesAreAResult) {
   const StudyValues inputs =
       complete_inputs(StudyCommand::recover,

@@ -86,6 +86,7 @@ TEST(Key, EveryInputCounts) {
                                                         {"dim = 3", "dim = 3\nprecision = \"f32\""},
                                                         {"dim = 3", "dim = 3\nintercept = false"},
                                                         {"dim = 3", "dim = 3\nbias-scale = 0"},
+                                                        {"dim = 3", "dim = 3\nhead-rank = 2"},
                                                         {"heads = 5", "heads = 6"}})
     for (const std::string& key : keys(replaced(tiny_text, from, to)))
       EXPECT_FALSE(before.contains(key)) << to;
@@ -118,6 +119,9 @@ TEST(Options, LaterOnesLeaveOldKeysAlone) {
   EXPECT_EQ(generic, complete_inputs(StudyCommand::recover, {}));
   for (const auto& item : generic) EXPECT_TRUE(item.first != "layer" && item.first != "time-limit");
   EXPECT_EQ(value(complete_inputs(StudyCommand::recover, {{"time-limit", 2.0}}), "time-limit"), "2");
+  const std::string brfa = "brfa", identity = "identity", full = "full";
+  EXPECT_EQ(complete_inputs(StudyCommand::fit, {{"model", brfa}, {"mean", identity}, {"head-rank", full}}),
+            complete_inputs(StudyCommand::fit, {{"model", brfa}}));
 }
 
 TEST(Values, TextReadsBack) {
