@@ -23,7 +23,9 @@ demo: configure
 
 test: build
 	@ctest --test-dir build --output-on-failure --no-tests=error -j $(JOBS)
-	@PYTHONPATH=build/python $(PYTHON) -m pytest -q tests/cli tests/python tests/install
+	@scripts/setup test
+	@PYTHONPATH=build/python $(PYTHON) -m pytest -q -n $(JOBS) --dist loadfile tests/cli tests/python
+	@PYTHONPATH=build/python $(PYTHON) -m pytest -q tests/install
 
 # The same tests under sanitizers, fuzzing, the statistical tables and Musk1: about half an hour.
 test-long: test asan tsan fuzz
