@@ -97,6 +97,7 @@ void draw_curve(Canvas& canvas, const Axes& axes, const Box& box, const Curve& c
 void draw_theory(Canvas& canvas, const Axes& axes, const TheoryCurve& curve, const std::string& colour) {
   std::vector<Place> predicted, bound;
   for (const TheoryAt& at : curve.points) {
+    if (!std::isfinite(at.x)) continue;  // infinitely many heads have a line of their own
     predicted.push_back({axes.x(at.x), axes.y(at.predicted)});
     if (at.bound_as_nmse <= kHighestBound) bound.push_back({axes.x(at.x), axes.y(at.bound_as_nmse)});
   }
