@@ -45,7 +45,7 @@ struct TheoryPoint {
 
 struct Theory {
   double complexity = 0;
-  bool complexity_is_lower_bound = false;  // brfa, where the computation has not converged to 1%
+  bool complexity_is_lower_bound = false;  // brfa, where the computation has not converged
   double variance = 0;                     // of y, noise included
   double kernel_mean = 0;                  // E[K(x, x)]
   double kernel_most = 0;                  // K(x, x) is at most this on unit tokens

@@ -55,7 +55,12 @@ std::vector<LegendEntry> legend_of(const FigureData& data) {
   if (limits) entries.push_back({"infinitely many heads", {colour::kSoft, 0, "(6,5)"}, true});
   if (!data.theory.empty()) {
     entries.push_back({"predicted", {colour::kSoft, 0, kPredictedDash}, true});
-    entries.push_back({"bound", {colour::kSoft, 0, kBoundDash}, true});
+    const auto shown = [](const TheoryAt& at) { return at.bound_as_nmse <= kHighestBound; };
+    const bool bounds =
+        std::any_of(data.theory.curves.begin(), data.theory.curves.end(), [&](const auto& curve) {
+          return std::count_if(curve.points.begin(), curve.points.end(), shown) > 1;
+        });
+    if (bounds) entries.push_back({"bound", {colour::kSoft, 0, kBoundDash}, true});
   }
   return entries;
 }

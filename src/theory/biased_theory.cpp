@@ -12,28 +12,36 @@
 namespace headlens {
 namespace {
 
-constexpr Index kMaxDegree = 10;   // of the levels of a curve
-constexpr Index kMaxPoints = 160;  // of the lattice of a complexity
-constexpr double kConverged = 0.01;
+constexpr Index kMaxDegree = 10;         // of the levels of a curve
+constexpr std::size_t kMaxPoints = 160;  // of the lattice of a complexity
+constexpr Index kStep = 8;               // degrees between two lower bounds of a complexity
+constexpr double kConverged = 0.005;     // of the last step; each is a fraction of the one before
+constexpr double kFloor = 1e-30;         // above the square of eps
 
-// h^T K^-1 h, scaled to a diagonal of 1 so that small eigenvalues keep their digits; none if K is not
-// positive.
-std::optional<double> norm(const BiasedBlock& block) {
-  const Index count = static_cast<Index>(block.points.size());
-  Matrix<double> scaled(count, count);
-  std::vector<double> right(block.target), scale;
-  for (Index i = 0; i < count; ++i) scale.push_back(1 / std::sqrt(block.kernel(i, i)));
+// h^T K^-1 h on the points up to `degree`, scaled to a diagonal of 1 so that small eigenvalues keep their
+// digits; none where rounding decides: entries of K come from products with an error of eps in each factor.
+std::optional<double> norm(const BiasedBlock& block, Index degree) {
+  std::vector<Index> used;
+  for (std::size_t i = 0; i < block.points.size(); ++i)
+    if (std::max(block.points[i].query_degree, block.points[i].key_degree) <= degree)
+      used.push_back(static_cast<Index>(i));
+  const Index count = static_cast<Index>(used.size());
+  const auto at = [&](Index i) { return used[static_cast<std::size_t>(i)]; };
+  double largest = 0;
+  for (Index i = 0; i < count; ++i) largest = std::max(largest, block.kernel(at(i), at(i)));
+  Matrix<double> scaled(count, count), solved(count, 1);
   for (Index i = 0; i < count; ++i) {
-    right[static_cast<std::size_t>(i)] *= scale[static_cast<std::size_t>(i)];
+    const double diagonal = block.kernel(at(i), at(i));
+    if (diagonal < kFloor * largest) return std::nullopt;
+    solved(i, 0) = block.target[static_cast<std::size_t>(at(i))] / std::sqrt(diagonal);
     for (Index j = 0; j < count; ++j)
-      scaled(i, j) =
-          block.kernel(i, j) * scale[static_cast<std::size_t>(i)] * scale[static_cast<std::size_t>(j)];
+      scaled(i, j) = block.kernel(at(i), at(j)) / std::sqrt(diagonal * block.kernel(at(j), at(j)));
   }
-  std::vector<double> solved(right);
+  const std::vector<double> right(solved.data(), solved.data() + count);
   if (!cholesky(scaled, 1).ok()) return std::nullopt;
-  cholesky_solve(scaled, {solved.data(), count, 1}, 1);
+  cholesky_solve(scaled, solved, 1);
   double sum = 0;
-  for (std::size_t i = 0; i < solved.size(); ++i) sum += solved[i] * right[i];
+  for (Index i = 0; i < count; ++i) sum += solved(i, 0) * right[static_cast<std::size_t>(i)];
   return sum;
 }
 
@@ -155,19 +163,19 @@ std::vector<RotationTarget> rotation_targets(const TaskOptions& task) {
 BiasedComplexity biased_complexity(const BiasedKernel& kernel, const std::vector<RotationTarget>& targets) {
   BiasedComplexity out{0, true};
   for (const RotationTarget& target : targets) {
-    const auto size = [&](Index degree) {
-      return static_cast<Index>(lattice(target.type, degree, degree).size());
-    };
-    std::optional<double> before, now;
-    for (Index degree = std::max(Index{8}, 2 * target.type.first); size(degree) <= kMaxPoints; degree *= 2) {
-      const std::optional<double> next = norm(kernel.block(target.type, degree, degree, &target));
+    Index most = target.type.first + kStep;
+    while (lattice(target.type, most + kStep, most + kStep).size() <= kMaxPoints) most += kStep;
+    const BiasedBlock block = kernel.block(target.type, most, most, &target);
+    double before = 0, now = 0;
+    for (Index degree = target.type.first + kStep; degree <= most; degree += kStep) {
+      const std::optional<double> next = norm(block, degree);
       if (!next) break;
       before = now;
-      now = next;
-      if (before && *now - *before < 0.5 * kConverged * *now) break;
+      now = *next;
+      if (now - before <= 0.1 * kConverged * now) break;  // further out there is rounding alone
     }
-    out.value += now.value_or(0.0);
-    out.converged = out.converged && before && *now - *before < kConverged * *now;
+    out.value += now;
+    out.converged = out.converged && now - before <= kConverged * now;
   }
   return out;
 }

@@ -17,7 +17,7 @@ std::vector<RotationTarget> rotation_targets(const TaskOptions& task);
 // L.
 struct BiasedComplexity {
   double value = 0;
-  bool converged = false;  // doubling L to its last value changed less than 1%
+  bool converged = false;  // eight degrees fewer make a difference of at most 0.5%
 };
 BiasedComplexity biased_complexity(const BiasedKernel& kernel, const std::vector<RotationTarget>& targets);
 
