@@ -75,8 +75,8 @@ def theory(
     >>> headlens.theory("power-mean", degree=2, dim=4, keys=4, samples=[64, 1024])
     complexity 9.361, variance 0.01562
          samples       bound  predicted error
-              64      0.3824           0.1681
-            1024     0.09561        3.433e-06
+              64      0.5486           0.1681
+            1024      0.1371        3.433e-06
     """
     numbers = list(samples) if isinstance(samples, Iterable) else [samples]
     options = _core.TheoryOptions()

@@ -79,13 +79,13 @@ def test_page_says_how_well_they_agree(report, rows):
     ).groups()
     assert float(low) == pytest.approx(min(ratios), rel=5e-3)
     assert float(high) == pytest.approx(max(ratios), rel=5e-3)
-    assert int(points) == len(ratios) == 4
-    assert "Theory is silent about some of the curves (heads: 50 given" in page
+    assert int(points) == len(ratios) == 8
+    assert "Theory is silent" not in page
     assert page.count(f"<td>{low}<small>") == 1  # in the table too
 
 
 def test_theory_without_a_word_to_say_is_refused(tmp_path):
     study = tmp_path / "study.toml"
-    study.write_text(STUDY.replace('"rfa", heads = "inf"', '"brfa", heads = "inf"'))
+    study.write_text(STUDY.replace('"rfa", heads = "inf"', '"brfa", heads = 40').replace('"rfa"', '"mlp"'))
     line = refuse("study run", study, "-o", tmp_path / "r.db", folder=tmp_path)
     assert "study.toml:23: figure.theory: theory says nothing about any cell" in line

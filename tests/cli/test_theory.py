@@ -93,7 +93,7 @@ def test_norms_through_examples_approach_the_complexity(tmp_path, model, keys):
         ("correlation --pure --noise 0.02", "rfa", "predicted"),
         ("power-mean --degree 2", "mlp", "predicted"),
         ("correlation --pure", "brfa", "predicted"),
-        ("native", "brfa", "auto"),
+        ("power-mean --degree 2", "brfa", "auto"),
     ],
 )
 def test_measured_errors_are_the_predicted_ones(tmp_path, target, model, penalty):
