@@ -6,9 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from . import _core
-from ._call import fill, settings
+from ._call import fill, head_count, settings
 from ._generate import task_options
-from ._set_estimator import _heads as whole_heads
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +80,7 @@ def theory(
     numbers = list(samples) if isinstance(samples, Iterable) else [samples]
     options = _core.TheoryOptions()
     options.task = task_options(task, keys, dim=dim, degree=degree, pure=pure, noise=noise)
-    fill(options, model=model, heads=whole_heads(heads), samples=[int(n) for n in numbers])
+    fill(options, model=model, heads=head_count(heads), samples=[int(n) for n in numbers])
     fill(options, error=error, bias_scale=bias_scale)
     with settings(None, max_memory) as how:
         found = _core.theory(options, how)
