@@ -70,8 +70,9 @@ std::vector<double> apply(const SymmetricEigen& eigen, const std::vector<Lattice
       start = i;
   ensure(start < points.size(), "a target begins outside the lattice");
   std::vector<double> out(points.size(), 0.0);
-  for (std::size_t k = 0; k < points.size(); ++k) {
-    const double value = target.function ? target.function(eigen.values[k]) : 1.0;
+  if (!target.function) out[start] = target.factor;
+  for (std::size_t k = 0; target.function && k < points.size(); ++k) {
+    const double value = target.function(eigen.values[k]);
     const double share =
         target.factor * value * eigen.vectors(static_cast<Index>(k), static_cast<Index>(start));
     for (std::size_t i = 0; i < points.size(); ++i)

@@ -145,9 +145,11 @@ std::vector<RotationTarget> rotation_targets(const TaskOptions& task) {
   const int degree = task.degree;
   if (task.task == Task::native)
     return {{{1, 0}, {0, 1}, [](double t) { return relu_series(t, 2)[0]; }, 1 / std::sqrt(d), false}};
-  if (task.task == Task::correlation)
-    return {
-        {{1, 0}, {0, 1}, [degree](double t) { return std::pow(t, degree); }, 1 / std::sqrt(d), task.pure}};
+  if (task.task == Task::correlation) {
+    RotationTarget target{{1, 0}, {0, 1}, nullptr, 1 / std::sqrt(d), task.pure};
+    if (degree > 0) target.function = [degree](double t) { return std::pow(t, degree); };
+    return {target};
+  }
   std::vector<RotationTarget> targets;
   TaskOptions single = task;
   single.min_keys = single.max_keys = 1;

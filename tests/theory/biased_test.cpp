@@ -156,6 +156,17 @@ TEST(BiasedTheory, KernelMeansAreThoseOfDrawnSets) {
   EXPECT_LT(most, theory.kernel_most);
 }
 
+TEST(BiasedTheory, ConstantTargetsHaveNoError) {
+  TaskOptions nothing = task_of(Task::correlation, 0, 8, 3);
+  nothing.pure = true;
+  for (const TaskOptions& task : {task_of(Task::power_mean, 0, 8, 3), nothing}) {
+    const Theory theory = evaluate_theory({.task = task, .model = ModelKind::brfa, .samples = {100}}, {});
+    EXPECT_EQ(theory.variance, 0);
+    EXPECT_FALSE(theory.points[0].predicted_error);
+    EXPECT_EQ(theory.complexity == 0, task.pure);
+  }
+}
+
 TEST(Bound, IsTwiceTheRademacherComplexityOfTheBall) {
   for (const ModelKind model : {ModelKind::rfa, ModelKind::mlp, ModelKind::brfa}) {
     TheoryOptions options{.task = task_of(Task::native, 1, 6, 3), .model = model, .samples = {50, 200}};
