@@ -7,9 +7,9 @@
 
 #include "command.hpp"
 #include "files.hpp"
+#include "head_count.hpp"
 #include "headlens/error.hpp"
 #include "headlens/fit.hpp"
-#include "words.hpp"
 
 namespace headlens::app {
 namespace {
@@ -36,14 +36,6 @@ std::optional<double> parse_ridge(const std::string& text) {
   require(whole && std::isfinite(value) && value >= 0, "ridge: '", text,
           "' given, expected auto or a number, 0 or more");
   return value;
-}
-
-Index parse_heads(const std::string& text) {
-  if (text == "inf") return kInfiniteHeads;
-  const auto value = parse_whole<Index>(text);
-  require(value && *value >= 1 && *value < kInfiniteHeads, "heads: '", text,
-          "' given, expected a whole number, 1 or more, or inf");
-  return *value;
 }
 
 Solver parse_solver(const std::string& text) {

@@ -6,8 +6,8 @@
 #include <memory>
 
 #include "command.hpp"
+#include "head_count.hpp"
 #include "headlens/error.hpp"
-#include "words.hpp"
 
 namespace headlens::app {
 namespace {
@@ -16,7 +16,7 @@ struct Arguments {
   CommonOptions common;
   TheoryOptions theory;
   Index keys = 16;
-  std::string model = "rfa";
+  std::string model = "rfa", heads = "inf";
   std::string samples = "64:65536";
 };
 
@@ -46,43 +46,82 @@ std::vector<Index> parse_samples(const std::string& text) {
   return samples;
 }
 
-std::string title(const TaskOptions& task, const std::string& model) {
+std::string title(const TaskOptions& task, const Arguments& a) {
   const std::string degree = task.task == Task::native ? "" : fmt::format(" of degree {}", task.degree);
-  return fmt::format("{}{}{}, d = {}, N = {}, {} with infinitely many heads", task.pure ? "pure " : "",
-                     name(task.task), degree, task.dim, task.min_keys, model);
+  return fmt::format("{}{}{}, d = {}, N = {}, {} with {} heads", task.pure ? "pure " : "", name(task.task),
+                     degree, task.dim, task.min_keys, a.model,
+                     a.heads == "inf" ? "infinitely many" : a.heads);
+}
+
+template <class Value>
+Json optional_json(const std::optional<Value>& value) {
+  return value ? Json(*value) : Json(nullptr);
+}
+
+// One line per number of training sets.
+std::string table(const Theory& theory, bool with_heads) {
+  std::string text = fmt::format("{:>12}  {:>10}  {:>15}", "samples", "bound", "predicted error");
+  if (with_heads) text += fmt::format("  {:>12}", "heads needed");
+  for (const TheoryPoint& point : theory.points) {
+    const auto& error = point.predicted_error;
+    text += fmt::format("\n{:>12}  {:>10}  {:>15}", point.samples,
+                        point.bound ? fmt::format("{:.4g}", *point.bound) : "-",
+                        error ? fmt::format("{:.4g}", *error) : "-");
+    if (with_heads)
+      text += fmt::format("  {:>12}", point.heads_needed ? std::to_string(*point.heads_needed) : "-");
+  }
+  return text;
+}
+
+Json columns(const Theory& theory, bool with_heads) {
+  Json samples = Json::array(), bound = Json::array(), square = Json::array(), predicted = Json::array(),
+       ridge = Json::array(), needed = Json::array();
+  for (const TheoryPoint& point : theory.points) {
+    samples.push_back(point.samples);
+    bound.push_back(optional_json(point.bound));
+    square.push_back(optional_json(point.square_bound));
+    predicted.push_back(optional_json(point.predicted_error));
+    ridge.push_back(point.predicted_error ? Json(point.ridge) : Json(nullptr));
+    needed.push_back(optional_json(point.heads_needed));
+  }
+  Json out{{"samples", samples},
+           {"bound", bound},
+           {"square_bound", square},
+           {"predicted_error", predicted},
+           {"ridge", ridge}};
+  if (with_heads) out["heads_needed"] = needed;
+  return out;
 }
 
 int run(Arguments& a) {
   a.theory.task.min_keys = a.theory.task.max_keys = a.keys;
   a.theory.model = parse<ModelKind>(a.model);
+  a.theory.heads = parse_heads(a.heads);
   a.theory.samples = parse_samples(a.samples);
   const Theory theory = evaluate_theory(a.theory, a.common.execution());
   const TaskOptions& task = a.theory.task;
-  Json samples = Json::array(), bound = Json::array(), predicted = Json::array(), ridge = Json::array();
-  std::string table =
-      fmt::format("{}\ncomplexity {:.4g}, variance {:.4g}\n{:>12}  {:>10}  {:>15}", title(task, a.model),
-                  theory.complexity, theory.variance, "samples", "bound", "predicted error");
-  for (const TheoryPoint& point : theory.points) {
-    const auto& error = point.predicted_error;
-    samples.push_back(point.samples);
-    bound.push_back(point.bound);
-    predicted.push_back(error ? Json(*error) : Json(nullptr));
-    ridge.push_back(error ? Json(point.ridge) : Json(nullptr));
-    table += fmt::format("\n{:>12}  {:>10.4g}  {:>15}", point.samples, point.bound,
-                         error ? fmt::format("{:.4g}", *error) : "-");
+  Json json{{"task", name(task.task)},
+            {"model", a.model},
+            {"heads", a.heads == "inf" ? Json("inf") : Json(a.theory.heads)},
+            {"dim", task.dim},
+            {"keys", a.keys},
+            {"complexity", theory.complexity},
+            {"complexity_is_lower_bound", theory.complexity_is_lower_bound},
+            {"kernel_mean", theory.kernel_mean},
+            {"kernel_most", theory.kernel_most},
+            {"variance", theory.variance}};
+  std::string text =
+      fmt::format("{}\ncomplexity {}{:.4g}, variance {:.4g}\n", title(task, a),
+                  theory.complexity_is_lower_bound ? "at least " : "", theory.complexity, theory.variance);
+  if (theory.kernel_variance) {
+    json["kernel_variance"] = *theory.kernel_variance;
+    json["kernel_deviation"] = *theory.kernel_deviation;
+    text += fmt::format("kernel of the heads: variance {:.4g}, {:.3g}% of its root mean square\n",
+                        *theory.kernel_variance, 100 * *theory.kernel_deviation);
   }
-  print(a.common,
-        {{"task", name(task.task)},
-         {"model", a.model},
-         {"dim", task.dim},
-         {"keys", a.keys},
-         {"complexity", theory.complexity},
-         {"variance", theory.variance},
-         {"samples", samples},
-         {"bound", bound},
-         {"predicted_error", predicted},
-         {"ridge", ridge}},
-        table);
+  const bool with_heads = a.theory.error.has_value();
+  json.update(columns(theory, with_heads));
+  print(a.common, json, text + table(theory, with_heads));
   return kOk;
 }
 
@@ -97,21 +136,23 @@ CLI::App& add_task(CLI::App& parent, Task task, const std::string& what) {
   command.add_option("--noise", a->theory.task.noise, "standard deviation of Gaussian noise on y")
       ->type_name("SIGMA")
       ->capture_default_str();
-  // brfa is refused by the library, with the reason.
-  const CLI::Validator known(
-      [](std::string& text) {
-        return text == "brfa" ? "" : unknown_choice(text, {"rfa", "mlp"});
-      },
-      "");
-  command.add_option("--model", a->model, "rfa, or mlp (no attention)")
-      ->check(known)
-      ->type_name("rfa|mlp")
-      ->capture_default_str();
+  add_choice(command, "--model", a->model, "rfa, brfa (heads around the identity), or mlp (no attention)",
+             "rfa|brfa|mlp");
+  command
+      .add_option("--bias-scale", a->theory.bias_scale, "brfa: scale of the mean of the heads (default: 1)")
+      ->type_name("b");
   command
       .add_option("--samples", a->samples,
                   "numbers of training sets: A:B doubles from A to B; or a list A,B,C")
       ->type_name("n")
       ->capture_default_str();
+  command.add_option("--heads", a->heads, "number of random heads of rfa, or inf")
+      ->type_name("M|inf")
+      ->capture_default_str();
+  command
+      .add_option("--error", a->theory.error,
+                  "also print the heads of rfa that are needed for this predicted error")
+      ->type_name("E");
   add_seed(command, a->common, "accepted everywhere; theory draws nothing");
   add_common_options(command, a->common);
   set_action(command, [a] { return run(*a); });
@@ -125,14 +166,16 @@ void add_theory(CLI::App& app) {
       *app.add_subcommand("theory", "Complexity of a target and its predicted learning curve, without data");
   command.require_subcommand(1);
   command.footer(
-      "For the targets of 'headlens generate', models with infinitely many heads and the penalty chosen as "
-      "in\n"
-      "'headlens fit --heads inf'. The bound is sqrt(complexity / samples), in units of y; the predicted "
-      "error\n"
-      "is the nmse of 'headlens evaluate'.\n\n"
+      "For the targets of 'headlens generate' and the penalty chosen as in 'headlens fit'. The bound,\n"
+      "2 sqrt(complexity E[K(x, x)] / samples) in units of y, is on the excess risk of training over a norm "
+      "ball\n"
+      "with a loss of slope 1; the predicted error is the nmse of 'headlens evaluate' with ridge "
+      "regression.\n\n"
       "Examples:\n"
       "  headlens theory power-mean --degree 2 --dim 16 --keys 16 --samples 64:65536\n"
       "  headlens theory correlation --pure --degree 1 --samples 1000,3000,10000\n"
+      "  headlens theory power-mean --degree 2 --heads 300 --error 0.2 --samples 256:4096\n"
+      "  headlens theory native --model brfa --bias-scale 0.5\n"
       "  headlens theory power-mean --degree 4 --model mlp --json");
   const auto example = [](CLI::App& task, const char* text) {
     task.footer(std::string("Example:\n  headlens theory ") + text);

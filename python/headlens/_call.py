@@ -41,6 +41,15 @@ def fill(options: _Options, **values: Any) -> _Options:
     return options
 
 
+def head_count(heads: Any) -> Any:
+    """A whole number, or "inf"."""
+    if heads == "inf" or heads == float("inf"):
+        return _core.INFINITE_HEADS
+    if isinstance(heads, str):
+        raise ValueError(f"heads: '{heads}' given, expected a whole number, 1 or more, or 'inf'")
+    return heads
+
+
 def _kind(options: object, key: str) -> str:
     default = getattr(options, key)
     if isinstance(default, bool):

@@ -68,6 +68,9 @@ class TheoryOptions:
     task: TaskOptions
     model: str
     samples: Sequence[int]
+    heads: int
+    error: float | None
+    bias_scale: float | None
 
 class SculptOptions:
     form: str

@@ -92,7 +92,7 @@ def _draw_theory(ax: Axes, i: int, known: Theory, bound: bool) -> None:
     colour = COLOURS[i % len(COLOURS)]
     ax.plot(known.samples, known.predicted_error, "--", color=colour, linewidth=1.3, zorder=1.5)
     if bound:
-        limit = known.bound**2 / known.variance
+        limit = known.square_bound / known.variance
         shown = limit < _LARGEST_BOUND
         ax.plot(known.samples[shown], limit[shown], ":", color=colour, linewidth=1.3, zorder=1.5)
 
@@ -101,7 +101,7 @@ def _add_legend(ax: Axes, known: Mapping[str, Theory], bound: bool) -> None:
     """Measured curves first; one entry for all predictions, one for all bounds."""
     handles, labels = ax.get_legend_handles_labels()
     lines = {"predicted": "--"} if known else {}
-    if bound and any((t.bound**2 / t.variance < _LARGEST_BOUND).any() for t in known.values()):
+    if bound and any((t.square_bound / t.variance < _LARGEST_BOUND).any() for t in known.values()):
         lines["bound"] = ":"
     handles += [ax.plot([], [], line, color=QUIET, linewidth=1.3)[0] for line in lines.values()]
     ax.legend(handles, [*labels, *lines], frameon=False, fontsize="small")
@@ -125,7 +125,7 @@ def study_curves(
     rows : what `Study.results` returns, or a `pandas.DataFrame` of it; unfinished and failed cells are left out
     x, y : columns to draw
     series, panel : columns; cells that differ in anything else but their seed are refused, not averaged
-    theory : add predictions and bounds to series with infinitely many heads, as `headlens report` does
+    theory : add predictions and bounds to series about which theory speaks, as `headlens report` does
 
     Returns
     -------
@@ -212,17 +212,15 @@ def _curve(cells: list[Any], x: str, y: str, named: Sequence[str]) -> tuple[list
 def _theory_of(cells: list[Any]) -> Theory | None:
     """What theory says of these cells; None where it is silent (docs/reports.md says where)."""
     row, samples = cells[0], sorted(_distinct(cells, "samples"))
-    asked = {
-        "heads": "inf",
-        "score": "relu",
-        "positions": "none",
-        "bias-scale": "auto",
-        "weight-scale": "auto",
-    }
+    asked = {"score": "relu", "positions": "none", "weight-scale": "auto", "norm-ball": "none"}
     asked |= {"loss": "squared", "ridge": "auto", "intercept": True}
+    asked |= {"matrix": "identity"} if row.get("model") == "brfa" else {"bias-scale": "auto"}
     if any(row.get(name, value) != value for name, value in asked.items()) or "heads" not in row:
         return None
-    options = {name: row[name] for name in ("dim", "keys", "degree", "pure", "noise", "model") if name in row}
+    names = ("dim", "keys", "degree", "pure", "noise", "model", "heads")
+    options = {name: row[name] for name in names if name in row}
+    if row.get("bias-scale", "auto") != "auto":
+        options["bias_scale"] = row["bias-scale"]
     try:
         found = theory(row["task"], samples=samples, **options)
     except (ValueError, TypeError):  # a task, model or size of sets that it is not about

@@ -11,7 +11,7 @@ from sklearn.utils import check_random_state
 
 from . import _core
 from ._arrays import as_mean
-from ._call import fill, settings, warn, whole_number
+from ._call import fill, head_count, settings, warn, whole_number
 from ._sets import Sets, as_sequences, as_sets, precision_of
 
 
@@ -78,7 +78,7 @@ class SetEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         options = _core.FitOptions()
         features = fill(
             _core.FeatureOptions(),
-            heads=_heads(parameters.get("heads", "inf")),
+            heads=head_count(parameters.get("heads", "inf")),
             score=self.score_function,
             precision=precision_of(self.precision, dtype),
             seed=self._seed(),
@@ -154,15 +154,6 @@ class SetEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         tags.input_tags.three_d_array = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
-
-
-def _heads(heads: Any) -> Any:
-    """A whole number, or "inf"."""
-    if heads == "inf" or (isinstance(heads, float) and heads == np.inf):
-        return _core.INFINITE_HEADS
-    if isinstance(heads, str):
-        raise ValueError(f"heads: '{heads}' given, expected a whole number, 1 or more, or 'inf'")
-    return heads
 
 
 def _ridge(ridge: Any) -> float | None:

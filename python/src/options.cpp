@@ -105,7 +105,12 @@ void bind_tasks(nb::module_& m) {
 
   using T = TheoryOptions;
   nb::class_<T> theory(m, "TheoryOptions");
-  theory.def(nb::init<>()).def_rw("task", &T::task).def_rw("samples", &T::samples);
+  theory.def(nb::init<>())
+      .def_rw("task", &T::task)
+      .def_rw("samples", &T::samples)
+      .def_rw("heads", &T::heads)
+      .def_rw("error", &T::error, nb::for_setter(nb::arg("value").none()))
+      .def_rw("bias_scale", &T::bias_scale, nb::for_setter(nb::arg("value").none()));
   word(theory, "model", &T::model);
 }
 

@@ -46,11 +46,11 @@ std::string how_to_read(const FigureData& data) {
                         success_of(data.spec.success));
   if (!data.theory.empty())
     text +=
-        " The dashed line is the error that theory predicts for infinitely many heads; beside it the medians "
-        "are points "
-        "without a line. A dotted curve is the square of the risk bound sqrt(B / n) over the variance of the "
-        "target, "
-        "where that is below 10.";
+        " The dashed line is the error that theory predicts; beside it the medians are points without a "
+        "line. "
+        "A dotted curve is the bound on the mean square error of training over a norm ball, over the "
+        "variance "
+        "of the target, where that is below 10.";
   return text;
 }
 

@@ -56,7 +56,12 @@ std::vector<LegendEntry> legend_of(const FigureData& data) {
   if (limits) entries.push_back({"infinitely many heads", {colour::kSoft, 0, "(6,5)"}, true});
   if (!data.theory.empty()) {
     entries.push_back({"predicted", {colour::kSoft, 0, kPredictedDash}, true});
-    entries.push_back({"bound", {colour::kSoft, 0, kBoundDash}, true});
+    const auto shown = [](const TheoryAt& at) { return at.bound_as_nmse <= kHighestBound; };
+    const bool bounds =
+        std::any_of(data.theory.curves.begin(), data.theory.curves.end(), [&](const auto& curve) {
+          return std::count_if(curve.points.begin(), curve.points.end(), shown) > 1;
+        });
+    if (bounds) entries.push_back({"bound", {colour::kSoft, 0, kBoundDash}, true});
   }
   return entries;
 }
@@ -98,6 +103,7 @@ void draw_curve(Canvas& canvas, const Axes& axes, const Box& box, const Curve& c
 void draw_theory(Canvas& canvas, const Axes& axes, const TheoryCurve& curve, const std::string& colour) {
   std::vector<Place> predicted, bound;
   for (const TheoryAt& at : curve.points) {
+    if (!std::isfinite(at.x)) continue;  // infinitely many heads have a line of their own
     predicted.push_back({axes.x(at.x), axes.y(at.predicted)});
     if (at.bound_as_nmse <= kHighestBound) bound.push_back({axes.x(at.x), axes.y(at.bound_as_nmse)});
   }

@@ -263,9 +263,11 @@ std::vector<Term> terms_of(const std::vector<PageStudy>& studies) {
         "are measured "
         "on fresh sets.");
   if (uses.theory)
-    add(terms, "Bound sqrt(B / n)",
-        "A bound of the risk from n training sets, where B is the complexity of the target for infinitely "
-        "many heads.");
+    add(terms, "Bound 2 sqrt(B E[K(x, x)] / n)",
+        "The mean excess risk from n training sets is at most this, in units of y, for training over the "
+        "ball of "
+        "functions of squared norm B with a loss of slope 1, where B is the complexity of the target for "
+        "infinitely many heads and K the kernel.");
   add(terms, "Seed",
       "One repetition of an experiment with its own random numbers. What is compared has the same seeds.");
   if (uses.intervals)

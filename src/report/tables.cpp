@@ -166,7 +166,7 @@ std::string theory_table(const FigureData& data) {
   return curve_table(
       data,
       fmt::format("Mean {} over seeds divided by the predicted error, for the {} tried; below it the "
-                  "predicted error and the bound sqrt(B / n).",
+                  "predicted error and the bound on the excess risk.",
                   term(data.quantity), values_of(data.spec.x)),
       data.spec.series,
       [&](const Curve& curve, const Point& point) { return theory_entry(data.theory.find(curve, point)); });

@@ -21,8 +21,8 @@ void predict(TheoryAt& at, const TheoryOptions& options) {
   const double variance = theory.variance - noise;
   require(point.predicted_error.has_value() && variance > 0, "degree: the target is constant");
   at.predicted = (*point.predicted_error * theory.variance - noise) / variance;
-  at.bound = point.bound;
-  at.bound_as_nmse = point.bound * point.bound / variance;
+  at.bound = point.bound.value_or(kNoNumber);
+  at.bound_as_nmse = point.square_bound.value_or(kNoNumber) / variance;
 }
 
 void compare(TheoryAt& at, const Point& point) {

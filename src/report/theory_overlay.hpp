@@ -1,12 +1,12 @@
 // Predictions and bounds of theory.hpp beside measured learning curves of nmse.
 //
-// Prediction and bound are for infinitely many heads, so curves of finitely many have neither. A cell is
-// tested on targets without noise, theory's y has it: with error e and variance v of theory, the prediction
-// is
+// A cell is tested on targets without noise, theory's y has it: with error e and variance v of theory, the
+// prediction is
 //
 //   (e v - noise^2) / (v - noise^2).
 //
-// The bound sqrt(B / n) is in units of y; beside an nmse stands its square over the variance of the target.
+// The bounds are about training over a norm ball: of the excess risk, in units of y, and of the excess mean
+// square error over the variance of the target, which stands beside an nmse.
 #pragma once
 
 #include <optional>
@@ -21,8 +21,8 @@ struct TheoryAt {
   StudyValue x_value;
   double x = kNoNumber;
   double predicted = kNoNumber;       // nmse
-  double bound = kNoNumber;           // sqrt(B / n)
-  double bound_as_nmse = kNoNumber;   // B / (n variance)
+  double bound = kNoNumber;           // TheoryPoint::bound
+  double bound_as_nmse = kNoNumber;   // TheoryPoint::square_bound / variance
   Index seeds = 0;                    // measured
   double ratio = kNoNumber;           // mean over seeds / predicted
   double standard_error = kNoNumber;  // of that mean; two seeds or more

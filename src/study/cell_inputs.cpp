@@ -1,8 +1,10 @@
 #include "study/cell_inputs.hpp"
 
 #include <charconv>
+#include <cmath>
 
 #include "base/random.hpp"
+#include "headlens/theory.hpp"
 
 namespace headlens {
 namespace {
@@ -46,6 +48,28 @@ void read_head_options(const NamedInputs& in, const TaskOptions& task, FeatureOp
     const TaskMatrix mean = in.choice("mean", {TaskMatrix::identity, TaskMatrix::shift, TaskMatrix::random});
     features.mean = target_matrix(mean, task.dim, task.target_seed);
   }
+}
+
+// "theory": the values of the smoothest representation of the target, v(W) / M for M heads W, have norms that
+// sum to sqrt(B) at most and squares that sum to B / M, in the mean over heads.
+std::optional<NormBall> read_norm_ball(const std::string& given, const FitInputs& cell) {
+  if (given == "none") return std::nullopt;
+  if (given == "theory") {
+    const FeatureOptions& features = cell.fit.features;
+    require(features.heads != kInfiniteHeads, "norm-ball: theory given, expected a number of heads");
+    const Theory theory = evaluate_theory({.task = cell.train, .model = features.kind, .samples = {2}}, {});
+    return NormBall{std::sqrt(theory.complexity), theory.complexity / static_cast<double>(features.heads)};
+  }
+  NormBall ball;
+  const auto comma = given.find(',');
+  const char* end = given.data() + given.size();
+  const auto first = std::from_chars(given.data(), end, ball.k1);
+  const auto second =
+      comma == std::string::npos ? first : std::from_chars(given.data() + comma + 1, end, ball.k2);
+  require(comma != std::string::npos && first.ec == std::errc() && first.ptr == given.data() + comma &&
+              second.ec == std::errc() && second.ptr == end && ball.k1 > 0 && ball.k2 > 0,
+          "norm-ball: '", io::printable_name(given), "' given, expected none, theory or \"K1,K2\"");
+  return ball;
 }
 
 std::uint64_t derived(std::uint64_t seed, std::string_view purpose) { return Stream(seed, purpose).bits(); }
@@ -135,6 +159,7 @@ FitInputs fit_inputs(const StudyValues& inputs, std::uint64_t seed) {
   if (in.has("huber-delta")) out.fit.huber_delta = in.real("huber-delta");
   out.fit.ridge = in.real_or_auto("ridge");
   out.fit.intercept = in.flag("intercept");
+  if (in.has("norm-ball")) out.fit.norm_ball = read_norm_ball(in.word("norm-ball"), out);
   out.fit.solver = in.choice("solver", {Solver::automatic, Solver::primal, Solver::dual, Solver::iterative});
   return out;
 }

@@ -92,10 +92,12 @@ bool theory(const Section& section, const FigureSpec& figure, const Study& study
   const auto* wanted = std::get_if<bool>(&value);
   if (!wanted) section.fail(*entry, "expected true or false");
   if (!*wanted) return false;
-  if (figure.kind != FigureKind::learning_curves)
+  const bool heads = figure.kind == FigureKind::head_curves;
+  if (figure.kind != FigureKind::learning_curves && !heads)
     section.fail(*entry, "means nothing in this kind of figure");
-  if (figure.x != "samples" || figure.y != "nmse")
-    section.fail(*entry, "theory predicts nmse against samples; here y is '", figure.y, "' and x is '",
+  const std::string x = heads ? "heads" : "samples";
+  if (figure.x != x || figure.y != "nmse")
+    section.fail(*entry, "theory predicts nmse against ", x, "; here y is '", figure.y, "' and x is '",
                  figure.x, "'");
   std::string reason;
   bool silent = true;

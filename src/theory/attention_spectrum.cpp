@@ -5,8 +5,8 @@
 #include <numbers>
 
 #include "headlens/error.hpp"
-#include "linalg/eigen.hpp"
 #include "linalg/multiply.hpp"
+#include "theory/gauss_rule.hpp"
 #include "theory/harmonics.hpp"
 
 namespace headlens {
@@ -38,16 +38,15 @@ double even_coefficient(double j) {
 // (Gram) polynomials have the Jacobi matrix with diagonal (count - 1)/2 and squares k^2 (count^2 - k^2) /
 // (4 (4k^2 - 1)) beside it.
 void add_octave(double first, double count, std::vector<SeriesNode>& nodes) {
-  Matrix<double> jacobi = Matrix<double>::zeros(kGaussNodes, kGaussNodes);
+  std::vector<double> squares;
   for (Index k = 1; k < kGaussNodes; ++k) {
     const double square = static_cast<double>(k * k);
-    jacobi(k, k - 1) = std::sqrt(square / (4 * (4 * square - 1)) * (count * count - square)) / count;
+    squares.push_back(square / (4 * (4 * square - 1)) * (1 - square / (count * count)));
   }
-  const SymmetricEigen rule = symmetric_eigen(jacobi);
-  ensure(rule.ok(), "no Gauss rule for ", count, " terms");
-  for (Index k = 0; k < kGaussNodes; ++k) {
-    const double j = first + 0.5 * (count - 1) + count * rule.values[static_cast<std::size_t>(k)];
-    nodes.push_back({2 * j + 2, count * rule.vectors(k, 0) * rule.vectors(k, 0) * even_coefficient(j)});
+  const GaussRule rule = gauss_rule(std::vector<double>(kGaussNodes, 0.0), squares);
+  for (std::size_t k = 0; k < rule.nodes.size(); ++k) {
+    const double j = first + 0.5 * (count - 1) + count * rule.nodes[k];
+    nodes.push_back({2 * j + 2, count * rule.weights[k] * even_coefficient(j)});
   }
 }
 

@@ -31,18 +31,32 @@ double find_kappa(const Levels& levels, Index samples, double delta) {
   return std::exp(at);
 }
 
-Levels enough_levels(const Spectrum& spectrum, Index samples) {
-  for (Index degree = 3;; degree += 1 + degree / 3) {
+bool enough(const Levels& levels, Index samples) {
+  return levels.largest_left_out <= kNegligible * find_kappa(levels, samples, 0);
+}
+
+Levels enough_levels(const Spectrum& spectrum, Index samples, Index& degree) {
+  for (degree = 3;; degree += 1 + degree / 3) {
     Levels levels = spectrum.levels(degree);
-    if (levels.largest_left_out <= kNegligible * find_kappa(levels, samples, 0)) return levels;
+    if (enough(levels, samples)) return levels;
   }
 }
 
 }  // namespace
 
+Prediction best_of_grid(double trace, Index samples, const std::function<double(double)>& error) {
+  const double top = 1e3 * trace, bottom = 1e-9 * trace / static_cast<double>(samples);
+  Prediction best{error(top), top};
+  for (double ridge = top / std::sqrt(10.0); ridge >= 0.99 * bottom; ridge /= std::sqrt(10.0)) {
+    const double value = error(ridge);
+    if (value < best.mean_square) best = {value, ridge};
+  }
+  return best;
+}
+
 LearningCurve::LearningCurve(const Spectrum& spectrum, const std::vector<TargetPart>& parts, double noise,
                              Index most_samples)
-    : levels_(enough_levels(spectrum, most_samples)), noise_square_(noise * noise) {
+    : levels_(enough_levels(spectrum, most_samples, degree_)), noise_square_(noise * noise) {
   double sum = 0;
   for (const TargetPart& part : parts) {
     if (part.query_degree + part.key_degree == 0) continue;  // the intercept's
@@ -52,6 +66,8 @@ LearningCurve::LearningCurve(const Spectrum& spectrum, const std::vector<TargetP
     parts_.push_back({square, std::exp(spectrum.log_eigenvalue(part.query_degree, part.key_degree))});
   }
 }
+
+bool LearningCurve::has_enough_levels(Index samples) const { return enough(levels_, samples); }
 
 double LearningCurve::variance() const {
   double sum = noise_square_;
@@ -74,13 +90,7 @@ double LearningCurve::error(Index samples, double ridge) const {
 }
 
 Prediction LearningCurve::best(Index samples) const {
-  const double top = 1e3 * levels_.trace, bottom = 1e-9 * levels_.trace / static_cast<double>(samples);
-  Prediction best{error(samples, top), top};
-  for (double ridge = top / std::sqrt(10.0); ridge >= 0.99 * bottom; ridge /= std::sqrt(10.0)) {
-    const double value = error(samples, ridge);
-    if (value < best.mean_square) best = {value, ridge};
-  }
-  return best;
+  return best_of_grid(levels_.trace, samples, [&](double ridge) { return error(samples, ridge); });
 }
 
 }  // namespace headlens

@@ -13,6 +13,9 @@
 // look Gaussian. Eigenvalues far below kappa act as their sum added to delta.
 #pragma once
 
+#include <functional>
+#include <utility>
+
 #include "theory/spectrum.hpp"
 #include "theory/target.hpp"
 
@@ -28,17 +31,28 @@ struct Prediction {
   double ridge = 0;
 };
 
+// The least error(ridge) over the grid of penalties that fit searches.
+Prediction best_of_grid(double trace, Index samples, const std::function<double(double)>& error);
+
 class LearningCurve {
  public:
   // `most_samples` decides how many levels are needed; Error if too many.
   LearningCurve(const Spectrum& spectrum, const std::vector<TargetPart>& parts, double noise,
                 Index most_samples);
 
+  LearningCurve(Levels levels, std::vector<LearnedPart> parts, double noise)
+      : levels_(std::move(levels)), parts_(std::move(parts)), noise_square_(noise * noise) {}
+
+  // Whether what is left out counts as one penalty: no eigenvalue there is above kappa / 100.
+  bool has_enough_levels(Index samples) const;
   double variance() const;                          // of y
   double error(Index samples, double ridge) const;  // mean square
   Prediction best(Index samples) const;             // over the grid of penalties that fit searches
+  double trace() const { return levels_.trace; }
+  Index degree() const { return degree_; }  // of the levels that are needed
 
  private:
+  Index degree_ = 0;
   Levels levels_;
   std::vector<LearnedPart> parts_;
   double noise_square_;

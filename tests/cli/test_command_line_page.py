@@ -101,7 +101,7 @@ EXAMPLES = [
     "generate hard-rounding -o rounding.npz",
     "fit sets.npz --heads 20 -o model.hlm",
     "kernel sets.npz -o k.npy",
-    "theory power-mean --samples 64",
+    "theory power-mean --samples 64 --heads 20 --error 0.9",
     "predict model.hlm sets.npz -o p.npy",
     "evaluate model.hlm sets.npz",
     "fit labels.npz --heads 20 --loss logistic --ridge 0.1 -o classifier.hlm",

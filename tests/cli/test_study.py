@@ -95,6 +95,26 @@ def test_resuming_and_changing(study, tmp_path):
     assert table(store) == before
 
 
+def test_norm_balls(tmp_path):
+    """A cell over a ball is the fit over that ball; "theory" takes the radii from the complexity."""
+    shape = "--dim 3 --keys 3"
+    b = run_json(f"theory power-mean {shape} --samples 64")["complexity"]
+    study = tmp_path / "ball.toml"
+    study.write_text(
+        'name = "ball"\ncommand = "fit"\nseeds = [1]\n[fixed]\ndim = 3\nkeys = 3\ntest-samples = 50\n'
+        f'samples = 30\nheads = 5\n[grid]\nnorm-ball = ["none", "theory", "{b**0.5!r},{b / 5!r}", "0.01,1"]\n'
+    )
+    run("study run", study, "-o", tmp_path / "r.db")
+    plain, theory, given, small = (float(row["nmse"]) for row in table(tmp_path / "r.db"))
+    assert theory == pytest.approx(given, rel=1e-9) and plain != theory
+    assert small > 0.9  # values of 0.01 at most predict nothing
+    fixed = study.read_text().split("norm-ball")[0]
+    for wrong in ("0.1", "1,2,3", "-1,2", "ball", "1,x"):
+        study.write_text(f'{fixed}norm-ball = ["{wrong}"]\n')
+        line = refuse("study run", study, "-o", tmp_path / "w.db", folder=tmp_path)
+        assert f"norm-ball: '{wrong}' given" in line
+
+
 def test_two_studies_share_cells(study, tmp_path):
     store, other = tmp_path / "r.db", tmp_path / "other.toml"
     other.write_text(TINY.replace('"tiny"', '"other"'))

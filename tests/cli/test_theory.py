@@ -36,7 +36,8 @@ def test_growth_exponents():
 def test_json_and_table():
     found = run_json("theory power-mean --degree 2 --samples 64:1000")
     assert found["samples"] == [64, 128, 256, 512]
-    assert found["bound"] == pytest.approx([np.sqrt(found["complexity"] / n) for n in found["samples"]])
+    scale = found["complexity"] * found["kernel_mean"]
+    assert found["bound"] == pytest.approx([2 * np.sqrt(scale / n) for n in found["samples"]])
     assert len(found["predicted_error"]) == len(found["ridge"]) == 4
     assert sorted(found["predicted_error"], reverse=True) == found["predicted_error"]
     assert found["variance"] == pytest.approx(2 * 15 / (16 * 16 * 18) / 16)  # Var(T^2) / N
@@ -91,6 +92,8 @@ def test_norms_through_examples_approach_the_complexity(tmp_path, model, keys):
         ("query-power --degree 2", "rfa", "auto"),
         ("correlation --pure --noise 0.02", "rfa", "predicted"),
         ("power-mean --degree 2", "mlp", "predicted"),
+        ("correlation --pure", "brfa", "predicted"),
+        ("power-mean --degree 2", "brfa", "auto"),
     ],
 )
 def test_measured_errors_are_the_predicted_ones(tmp_path, target, model, penalty):
@@ -109,6 +112,45 @@ def test_measured_errors_are_the_predicted_ones(tmp_path, target, model, penalty
         assert abs(np.mean(errors) - predicted) <= max(0.1 * predicted, 2 * deviation), (n, predicted, errors)
 
 
+@pytest.mark.parametrize("heads", [10, 40])
+def test_measured_errors_of_finitely_many_heads_are_the_predicted_ones(tmp_path, heads):
+    """The same with drawn heads, at the predicted penalty."""
+    shape = "power-mean --degree 2 --dim 8 --keys 4"
+    theory = run_json(f"theory {shape} --heads {heads} --samples 400")
+    [predicted], [ridge], errors = theory["predicted_error"], theory["ridge"], []
+    for seed in range(12):
+        train, test = tmp_path / "train.npz", tmp_path / "test.npz"
+        run(f"generate {shape} --target-seed {seed} --count 400 --seed {100 + seed} -o", train)
+        run(f"generate {shape} --target-seed {seed} --count 1000 --seed {200 + seed} -o", test)
+        fit(train, tmp_path / "m", f"--heads {heads} --ridge {ridge} --seed {seed}")
+        errors.append(run_json("evaluate", tmp_path / "m", test)["nmse"])
+    deviation = np.std(errors, ddof=1) / np.sqrt(len(errors))
+    assert abs(np.mean(errors) - predicted) <= max(0.1 * predicted, 2 * deviation), (predicted, errors)
+
+
+def test_heads_needed():
+    found = run_json("theory power-mean --degree 2 --dim 8 --heads 50 --error 0.4 --samples 100,400,1600")
+    first, second, third = found["heads_needed"]
+    assert first is None and second > third > 1  # more sets make up for fewer heads, but not for too few sets
+    for heads, above in ((third, False), (third - 1, True)):
+        line = f"theory power-mean --degree 2 --dim 8 --heads {heads} --samples 1600"
+        assert (run_json(line)["predicted_error"][0] > 0.4) == above
+    lines = run("theory power-mean --degree 2 --dim 8 --error 0.4 --samples 100,1600").stdout.splitlines()
+    assert lines[2].split()[-2:] == ["heads", "needed"]
+    assert lines[3].split()[-1] == "-" and lines[4].split()[-1] == str(third)
+
+
+def test_a_norm_ball_stays_below_its_bound(tmp_path):
+    """The excess mean square error over the ball of radius sqrt(B), without an intercept."""
+    shape, train, test = "power-mean --dim 6 --keys 3", tmp_path / "train.npz", tmp_path / "test.npz"
+    theory = run_json(f"theory {shape} --samples 100")
+    run(f"generate {shape} --count 100 --seed 1 -o", train)
+    run(f"generate {shape} --count 2000 --seed 2 -o", test)
+    ball = f"{np.sqrt(theory['complexity'])},{theory['complexity'] / 200}"
+    fit(train, tmp_path / "m", f"--heads 200 --norm-ball {ball} --no-intercept")
+    assert 0 < run_json("evaluate", tmp_path / "m", test)["mse"] < theory["square_bound"][0]
+
+
 @pytest.mark.parametrize(
     "line, words",
     [
@@ -118,7 +160,16 @@ def test_measured_errors_are_the_predicted_ones(tmp_path, target, model, penalty
         ("power-mean --degree 65", ["degree: 65 given", "0 to 64"]),
         ("power-mean --degree -1", ["degree: -1 given"]),
         ("power-mean --noise -1", ["noise: -1 given"]),
-        ("power-mean --model brfa", ["model: brfa has no exact theory", "rfa or mlp"]),
+        ("correlation --model brfa --matrix shift", ["matrix: shift given", "identity"]),
+        ("power-mean --model brfa --dim 2", ["dim: 2 given", "3 to 1000"]),
+        ("power-mean --model brfa --degree 9", ["degree: 9 given", "0 to 8"]),
+        ("native --model brfa --dim 5 --keys 1 --samples 1000000", ["samples", "degree 10", "dimension 5"]),
+        ("native --model brfa --heads 10", ["heads", "rfa alone", "brfa is given"]),
+        ("native --model mlp --error 0.1", ["error", "rfa alone", "mlp is given"]),
+        ("native --bias-scale 1", ["bias-scale: rfa given", "brfa"]),
+        ("native --model brfa --bias-scale 5", ["bias-scale", "-4 to 4"]),
+        ("native --heads 0", ["heads: '0' given", "inf"]),
+        ("native --error 0", ["error: expected a number above 0"]),
         ("power-mean --model lstm", ["lstm", "rfa"]),
         ("power-mean --samples 1", ["samples: '1' given", "2 or more"]),
         ("power-mean --samples 9:3", ["samples: '9:3' given", "A at most B"]),

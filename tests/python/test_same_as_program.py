@@ -346,7 +346,17 @@ def test_theory_inspection_and_comparison(tmp_path):
     theory = headlens.theory(
         "correlation", degree=1, pure=True, dim=8, keys=4, samples=[64, 1000], model="mlp"
     )
-    for name in ("complexity", "variance", "samples", "bound", "predicted_error", "ridge"):
+    both = ["complexity", "variance", "samples", "bound", "square_bound", "predicted_error", "ridge"]
+    both += ["kernel_mean", "kernel_most", "complexity_is_lower_bound"]
+    for name in both:
+        np.testing.assert_array_equal(getattr(theory, name), np.array(found[name], float))
+    found = run_json("theory power-mean --degree 2 --dim 8 --samples 64,512 --heads 40 --error 0.5")
+    theory = headlens.theory("power-mean", degree=2, dim=8, samples=[64, 512], heads=40, error=0.5)
+    for name in (*both, "heads_needed", "kernel_variance", "kernel_deviation"):
+        np.testing.assert_array_equal(getattr(theory, name), np.array(found[name], float))
+    found = run_json("theory native --dim 6 --samples 64 --model brfa --bias-scale 0.5")
+    theory = headlens.theory("native", dim=6, samples=64, model="brfa", bias_scale=0.5)
+    for name in both:
         np.testing.assert_array_equal(getattr(theory, name), np.array(found[name], float))
     a, b = (headlens.AttentionLayer.random(heads=2, dim=4, seed=s) for s in (1, 2))
     a.save(tmp_path / "a.npz")

@@ -64,8 +64,9 @@ TEST(StudyFile, AsksForTheory) {
 TEST(StudyFile, RefusesTheoryThatSaysNothing) {
   const std::string line = ":19: figure.theory: theory says nothing about any cell of this study (";
   const auto exact = [](const std::string& more) { return "{heads = \"inf\", " + more + "}"; };
-  expect_refused(with_theory("{model = \"rfa\", heads = 5}"), {line + "heads: 5 given"});
-  expect_refused(with_theory(exact("model = \"brfa\"")), {line + "model: brfa has no exact theory"});
+  expect_refused(with_theory("{model = \"brfa\", heads = 5}"), {line + "heads: theory knows"});
+  expect_refused(with_theory("{heads = 5, norm-ball = \"1,1\"}"),
+                 {line + "norm-ball: theory predicts ridge"});
   expect_refused(with_theory(exact("task = \"mixture\"")), {line + "mixture"});
   expect_refused(with_theory(exact("score = \"step\"")), {line + "score: step given, expected relu"});
   expect_refused(with_theory(exact("positions = \"sinusoidal\"")), {line + "positions"});
@@ -79,7 +80,8 @@ TEST(StudyFile, RefusesTheoryThatSaysNothing) {
   expect_refused(replaced(good, "y = \"nmse\"", "y = \"mse\""), {":19: figure.theory: theory predicts nmse"});
   expect_refused(replaced(good, "theory = true", "theory = 1"),
                  {":19: figure.theory: expected true or false"});
-  expect_refused(with_theory("{heads = \"inf\"}", "head-curves"), {":19: figure.theory: means nothing"});
+  expect_refused(with_theory("{heads = \"inf\"}", "head-curves"),
+                 {":19: figure.theory: theory predicts nmse against heads"});
 }
 
 TEST(StudyFile, KeepsTheOrderOfTheFile) {

@@ -1,0 +1,17 @@
+// --heads of fit and theory: a whole number, 1 or more, or inf.
+#pragma once
+
+#include "headlens/model.hpp"
+#include "words.hpp"
+
+namespace headlens::app {
+
+inline Index parse_heads(const std::string& text) {
+  if (text == "inf") return kInfiniteHeads;
+  const auto value = parse_whole<Index>(text);
+  require(value && *value >= 1 && *value < kInfiniteHeads, "heads: '", text,
+          "' given, expected a whole number, 1 or more, or inf");
+  return *value;
+}
+
+}  // namespace headlens::app

@@ -1,0 +1,31 @@
+#include "theory/relu_series.hpp"
+
+#include <cmath>
+#include <numbers>
+
+namespace headlens {
+namespace {
+
+double density(double h) { return std::exp(-0.5 * h * h) / std::sqrt(2 * std::numbers::pi); }
+double below(double h) { return 0.5 * std::erfc(-h / std::numbers::sqrt2); }
+
+}  // namespace
+
+std::vector<double> relu_series(double h, Index count) {
+  const double phi = density(h);
+  std::vector<double> series{h * below(h) + phi, below(h)};
+  double before = 0, now = 1;  // He_n / sqrt(n!), n = t - 2
+  for (Index t = 2; t < count; ++t) {
+    const double n = static_cast<double>(t - 2), power = static_cast<double>(t);
+    series.push_back((t % 2 == 0 ? now : -now) * phi / std::sqrt(power * (power - 1)));
+    const double next = (h * now - std::sqrt(n) * before) / std::sqrt(n + 1);
+    before = now;
+    now = next;
+  }
+  series.resize(static_cast<std::size_t>(count));
+  return series;
+}
+
+double relu_square(double h) { return (1 + h * h) * below(h) + h * density(h); }
+
+}  // namespace headlens
