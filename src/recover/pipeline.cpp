@@ -59,7 +59,9 @@ auto timed(Certificate& certificate, const std::string& name, Work&& work) {
 void test_noisy(const Split& split, const Units& units, const Starts& starts, Effort& effort, Found& found,
                 Certificate& certificate) {
   const RecoverOptions& options = starts.options;
-  if (options.heads && found.challenge.agrees)
+  const bool sculpted = options.method == RecoverMethod::sculpt;
+  if (sculpted) timed(certificate, "starts", [&] { return seek_agreement(split, starts, effort, found), 0; });
+  if ((options.heads || sculpted) && found.challenge.agrees)
     found.challenge.more_heads_help = more_heads_help(split, found, starts, effort, certificate);
   if (!found.challenge.agrees || found.challenge.more_heads_help) return;
   if (!options.heads || looks_degenerate(found.best))
@@ -119,14 +121,15 @@ void recover_heads(const Split& split, const Units& units, const RecoverOptions&
     return options.heads ? search(split, *options.heads, starts, effort)
                          : search_head_count(split, starts, effort, certificate);
   });
-  if (found.best.held_out_error > kProof && found.best.held_out_error < kNear)
+  const bool as_it_is = options.method == RecoverMethod::sculpt && !options.sculpt.polish;
+  if (!as_it_is && found.best.held_out_error > kProof && found.best.held_out_error < kNear)
     found.best = timed(certificate, "polish",
                        [&] { return sharpen(split, std::move(found.best), false, options.seed, effort); });
   Proof proof;
-  const bool any_label = squared_norm(split.train_y) > 0;
-  if (any_label && found.best.held_out_error > kProof)
+  const bool any_label = squared_norm(split.train_y) > 0, tested = any_label && !as_it_is;
+  if (tested && found.best.held_out_error > kProof)
     test_noisy(split, units, starts, effort, found, certificate);
-  if (any_label && found.best.held_out_error <= kProof)
+  if (tested && found.best.held_out_error <= kProof)
     proof = test_exact(split, units, options, effort, found, certificate);
   certificate.status = verdict(split, found.best, found.challenge, proof, effort.expired());
   describe(proof, found.best, units, certificate);

@@ -19,6 +19,8 @@ inline constexpr double kOneHot = 0.95;
 
 struct Agreement {
   Matrix<double> lambda;              // (n k, k)
+  Matrix<double> values;              // X S, (n k, e)
+  std::vector<double> residual;       // (n k): |Y_a - lambda^T X S|^2; infinite where lambda is not determined
   std::vector<double> score;          // (n k); infinite where there is none
   std::vector<double> one_hot_score;  // (n k); infinite unless max lambda >= 0.95
 };
