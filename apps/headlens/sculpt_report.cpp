@@ -47,6 +47,7 @@ Json sculpt_json(const SculptReport& r) {
           {"widths", r.widths},
           {"eigengap", r.eigengap},
           {"span_dimension", r.span_dimension},
+          {"rounds", r.rounds},
           {"net_size", r.net_size},
           {"net_error", r.net_error},
           {"polished_error", r.polished_error ? Json(*r.polished_error) : Json(nullptr)},
@@ -74,7 +75,8 @@ std::string sculpt_text(const SculptReport& r) {
   line("4 carve", s.carve_again, carving_text(r.fine));
   line("5 span", s.span, fmt::format("span of dimension {}, eigengap {:.3g}", r.span_dimension, r.eigengap));
   line("6 net", s.net,
-       fmt::format("{} tuples of heads tried, held-out error {:.2e}", r.net_size, r.net_error));
+       fmt::format("{} tuples of heads tried, held-out error {:.2e}, the best of {} rounds of phases 4 to 6",
+                   r.net_size, r.net_error, r.rounds));
   if (r.polished_error)
     line("  polish", s.polish,
          fmt::format("variable projection from the best tuple: held-out error {:.2e}", *r.polished_error));

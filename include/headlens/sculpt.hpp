@@ -39,6 +39,7 @@ struct Carving {
 
 struct SculptReport {
   Carving rough, fine;
+  int rounds = 0;              // of phases 4 to 6; the figures are those of the best
   std::string refinement;      // "one head" (soft attention) or "trimmed" (sharp)
   double sum_change = 0;       // |S refined - S crude| / |S refined|
   std::vector<double> widths;  // of the body along its long directions, longest first; one more than the span

@@ -10,6 +10,7 @@
 #include "recover/sculpt_body.hpp"
 #include "recover/sculpt_net.hpp"
 #include "recover/sculpt_refine.hpp"
+#include "recover/sculpt_repeats.hpp"
 #include "recover/sculpt_span.hpp"
 #include "recover/sculpt_sum.hpp"
 
@@ -18,6 +19,8 @@ namespace {
 
 constexpr double kFewestSlabs = 2;  // per unknown
 constexpr Index kMostSlabs = 8;
+constexpr int kMostRounds = 6;
+constexpr double kHelps = 0.9;  // a round that lowers the error less than this is the last
 constexpr Index kLargestDim = 178;  // d^2 eigenvalues at once; LAPACK counts them in 32 bits
 
 double norm(const std::vector<double>& a) {
@@ -94,10 +97,65 @@ Candidate as_it_is(const Split& split, Matrix<double> theta, int threads) {
   return out;
 }
 
+// S = sum of the W_i of these heads.
+ProjectionSum sum_of(const Candidate& candidate) {
+  const Index d = candidate.theta.rows(), e = candidate.w.cols();
+  ProjectionSum out{Matrix<double>::zeros(d, e)};
+  for (Index i = 0; i < candidate.w.rows(); ++i)
+    for (Index c = 0; c < e; ++c) out.s(i % d, c) += candidate.w(i, c);
+  return out;
+}
+
 Array as_array(const LongDirections& directions, Index count, Index d) {
   Array out(DType::f64, {count, d, d});
   std::copy_n(directions.vectors.data(), count * d * d, out.data<double>());
   return out;
+}
+
+// Phases 4, 5 and 6 from an agreement: the finer body, its span, the best tuple of the net in that span.
+struct Round {
+  Carving carving;
+  Span span;
+  Index net_size = 0;
+  Candidate candidate;
+};
+Round run_round(const Split& split, const Split& examples, const Agreement& agreement,
+                const RecoverOptions& options, Effort& effort, SculptReport::Seconds& seconds) {
+  const Carved fine = timed(seconds.carve_again, [&] {
+    const Cuts cuts = cuts_from(examples, agreement, kMostSlabs * split.train_x.cols * split.train_x.cols);
+    return carve(clearest(cuts, options, effort), options, effort);
+  });
+  Round out;
+  out.carving = fine.carving;
+  out.span = timed(seconds.span, [&] {
+    return find_span(*fine.body, options.heads.value_or(0), options.max_heads, options.sculpt.span,
+                     options.seed, effort);
+  });
+  timed(seconds.net, [&] {
+    NetResult net = search_net(split, fine.proxy, out.span, options.seed, effort);
+    out.net_size = net.size;
+    out.candidate = as_it_is(split, std::move(net.theta), effort.threads());
+    return 0;
+  });
+  return out;
+}
+
+// The heads of the net have a better sum of projections, with which other rows agree: the last phases are
+// repeated while that lowers the held-out error.
+Round run_rounds(const Split& split, const Split& examples, const Agreement& first,
+                 const RecoverOptions& options, Effort& effort, SculptReport& report) {
+  Round best = run_round(split, examples, first, options, effort, report.seconds);
+  for (report.rounds = 1; report.rounds < kMostRounds && !effort.expired();) {
+    const Agreement agreement = timed(report.seconds.carve_again, [&] {
+      return measure_agreement(examples, sum_of(best.candidate).s, effort.threads());
+    });
+    Round next = run_round(split, examples, agreement, options, effort, report.seconds);
+    ++report.rounds;
+    const double before = best.candidate.held_out_error, after = next.candidate.held_out_error;
+    if (after < before) best = std::move(next);
+    if (after > kHelps * before) break;
+  }
+  return best;
 }
 
 }  // namespace
@@ -122,37 +180,30 @@ Sculpture sculpt(const Split& split, const RecoverOptions& options, Effort& effo
   SculptReport::Seconds& seconds = report.seconds;
 
   const ProjectionSum crude = timed(seconds.sum, [&] { return sum_of_projections(split, threads); });
+  const DistinctExamples distinct = timed(seconds.carve, [&] { return average_repeated(split); });
+  const Split& examples = distinct.split;
   const Agreement agreement =
-      timed(seconds.carve, [&] { return measure_agreement(split, crude.s, threads); });
+      timed(seconds.carve, [&] { return measure_agreement(examples, crude.s, threads); });
   Carved rough = timed(seconds.carve, [&] {
-    return carve(cuts_from(split, agreement, first_rows(split) * (split.tokens - 1)), options, effort);
+    return carve(cuts_from(examples, agreement, first_rows(examples) * (split.tokens - 1)), options, effort);
   });
   const Refinement refined =
-      timed(seconds.refine, [&] { return refine_sum(split, agreement, rough.proxy, effort); });
-  Carved fine = timed(seconds.carve_again, [&] {
-    const Cuts cuts = cuts_from(split, refined.agreement, kMostSlabs * d * d);
-    return carve(clearest(cuts, options, effort), options, effort);
-  });
-  const Span span = timed(seconds.span, [&] {
-    return find_span(*fine.body, options.heads.value_or(0), options.max_heads, options.sculpt.span,
-                     options.seed, effort);
-  });
-  NetResult net =
-      timed(seconds.net, [&] { return search_net(split, fine.proxy, span, options.seed, effort); });
+      timed(seconds.refine, [&] { return refine_sum(examples, agreement, rough.proxy, effort); });
+  Round last = run_rounds(split, examples, refined.agreement, options, effort, report);
 
   report.rough = rough.carving;
-  report.fine = fine.carving;
+  report.fine = last.carving;
   report.refinement = refined.kind;
   report.sum_change = relative_change(crude.s, refined.sum.s);
-  report.widths = span.directions.widths;
-  report.eigengap = span.eigengap;
-  report.span_dimension = span.heads - 1;
-  report.net_size = net.size;
-  report.net_error = net.held_out_error;
-  out.span = as_array(span.directions, span.heads - 1, d);
+  report.widths = last.span.directions.widths;
+  report.eigengap = last.span.eigengap;
+  report.span_dimension = last.span.heads - 1;
+  report.net_size = last.net_size;
+  report.net_error = last.candidate.held_out_error;
+  out.span = as_array(last.span.directions, last.span.heads - 1, d);
 
   ++effort.starts;
-  out.candidate = as_it_is(split, std::move(net.theta), threads);
+  out.candidate = std::move(last.candidate);
   if (!options.sculpt.polish) return out;
   const Candidate alone = std::move(out.candidate);
   out.candidate = timed(seconds.polish, [&] {
