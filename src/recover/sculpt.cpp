@@ -8,6 +8,7 @@
 #include "headlens/error.hpp"
 #include "recover/challenge.hpp"
 #include "recover/sculpt_body.hpp"
+#include "recover/sculpt_centre.hpp"
 #include "recover/sculpt_net.hpp"
 #include "recover/sculpt_refine.hpp"
 #include "recover/sculpt_repeats.hpp"
@@ -65,22 +66,23 @@ Carved carve(const Cuts& cuts, const RecoverOptions& options, Effort& effort) {
 }
 
 // Few slabs are exact, many determine every direction: the number with the clearest span is taken, from two
-// to eight per unknown. The gap of N slabs is too large by N / (N - unknowns), as the least eigenvector is
-// fitted to them.
+// to eight per unknown. Outliers are found among twice as many, where they cannot hide. The gap of N slabs is
+// too large by N / (N - unknowns), as the least eigenvector is fitted to them.
 Cuts clearest(const Cuts& cuts, const RecoverOptions& options, Effort& effort) {
   Cuts best = cuts;
   double largest = 0;
   const double unknowns = static_cast<double>(cuts.unknowns());
   for (int step = 0; step <= 4 && !effort.expired(); ++step) {
-    const auto count = static_cast<Index>(kFewestSlabs * unknowns * std::pow(2.0, step / 2.0));
-    Cuts some = best_of(cuts, count);
+    const double count = kFewestSlabs * unknowns * std::pow(2.0, step / 2.0);
+    const Cuts clean = find_centre(best_of(cuts, static_cast<Index>(2 * count)), effort.threads()).cuts;
+    Cuts some = best_of(clean, static_cast<Index>(count));
     const std::unique_ptr<Body> body = carve_ellipsoid(some, effort.threads());
     const double gap = find_span(*body, options.heads.value_or(0), options.max_heads, SpanForm::eigenvectors,
                                  options.seed, effort)
                            .eigengap;
-    const double kept = static_cast<double>(some.slabs.size());
-    if (gap * (1 - unknowns / kept) >= largest) largest = gap * (1 - unknowns / kept), best = std::move(some);
-    if (count >= static_cast<Index>(cuts.slabs.size())) break;
+    const double clear = gap * (1 - unknowns / static_cast<double>(some.slabs.size()));
+    if (clear >= largest) largest = clear, best = std::move(some);
+    if (count >= static_cast<double>(cuts.slabs.size())) break;
   }
   return best;
 }
@@ -122,7 +124,7 @@ struct Round {
 Round run_round(const Split& split, const Split& examples, const Agreement& agreement,
                 const RecoverOptions& options, Effort& effort, SculptReport::Seconds& seconds) {
   const Carved fine = timed(seconds.carve_again, [&] {
-    const Cuts cuts = cuts_from(examples, agreement, kMostSlabs * split.train_x.cols * split.train_x.cols);
+    const Cuts cuts = cuts_from(examples, agreement, 2 * kMostSlabs * split.train_x.cols * split.train_x.cols);
     return carve(clearest(cuts, options, effort), options, effort);
   });
   Round out;

@@ -13,7 +13,7 @@ namespace {
 
 using Vector = std::vector<double>;
 
-constexpr int kMostSteps = 40;
+constexpr int kMostSteps = 40, kMostRounds = 8;
 constexpr double kOutlier = 8;   // times the median distance of the slabs from the centre
 constexpr Index kTileCuts = 4096;
 constexpr double kShift = 1e-10;  // of the mean eigenvalue: directions that no cut has seen stay where they are
@@ -106,9 +106,9 @@ class Problem {
   Vector slabs_, halves_;
 };
 
-Vector minimiser(const Cuts& cuts, int threads) {
+// From theta on.
+Vector minimiser(const Cuts& cuts, Vector theta, int threads) {
   Problem problem(cuts, threads);
-  Vector theta(static_cast<std::size_t>(cuts.unknowns()), 0.0);
   double value = problem.value(theta);
   for (int i = 0; i < kMostSteps && value > 0; ++i) {
     const Vector step = problem.step();
@@ -127,24 +127,43 @@ Vector minimiser(const Cuts& cuts, int threads) {
   return theta;
 }
 
+// The cuts that the centre of `some` of them does not miss by far.
+Cuts near(const Cuts& all, const Cuts& some, const Vector& theta) {
+  Vector sorted;
+  for (const double r : distances(some, some.slabs, theta)) sorted.push_back(std::abs(r));
+  std::sort(sorted.begin(), sorted.end());
+  const double median = sorted.empty() ? 0 : sorted[sorted.size() / 2];
+  const double most = std::max(all.tolerance, kOutlier * median);
+  Cuts out{all.x, all.tokens, {}, {}, all.tolerance};
+  const Vector of_slabs = distances(all, all.slabs, theta), of_halves = distances(all, all.half_spaces, theta);
+  for (std::size_t i = 0; i < of_slabs.size(); ++i)
+    if (std::abs(of_slabs[i]) <= most) out.slabs.push_back(all.slabs[i]);
+  for (std::size_t i = 0; i < of_halves.size(); ++i)
+    if (of_halves[i] <= most) out.half_spaces.push_back(all.half_spaces[i]);
+  return out;
+}
+
 }  // namespace
 
 Centre find_centre(const Cuts& cuts, int threads) {
-  Centre out{minimiser(cuts, threads), {cuts.x, cuts.tokens, {}, {}, cuts.tolerance}, 0, 0};
-  const Vector of_slabs = distances(cuts, cuts.slabs, out.theta),
-               of_halves = distances(cuts, cuts.half_spaces, out.theta);
-  Vector sorted;
-  for (const double r : of_slabs) sorted.push_back(std::abs(r));
-  std::sort(sorted.begin(), sorted.end());
-  const double median = sorted.empty() ? 0 : sorted[sorted.size() / 2];
-  const double most = std::max(cuts.tolerance, kOutlier * median);
-  for (std::size_t i = 0; i < of_slabs.size(); ++i)
-    if (std::abs(of_slabs[i]) <= most) out.cuts.slabs.push_back(cuts.slabs[i]);
-  std::vector<std::pair<double, std::size_t>> nearest;
-  for (std::size_t i = 0; i < of_halves.size(); ++i)
-    if (of_halves[i] <= most) nearest.emplace_back(-of_halves[i], i), out.missed += of_halves[i] > 0;
-  std::sort(nearest.begin(), nearest.end());
-  for (const auto& entry : nearest) out.cuts.half_spaces.push_back(cuts.half_spaces[entry.second]);
+  Centre out{Vector(static_cast<std::size_t>(cuts.unknowns()), 0.0), cuts, 0, 0};
+  for (int round = 0; round < kMostRounds; ++round) {
+    out.theta = minimiser(out.cuts, std::move(out.theta), threads);
+    Cuts next = near(cuts, out.cuts, out.theta);
+    const bool settled = next.slabs.size() == out.cuts.slabs.size();
+    out.cuts = std::move(next);
+    if (settled) break;
+  }
+  const Vector of_halves = distances(out.cuts, out.cuts.half_spaces, out.theta);
+  std::vector<std::pair<double, std::size_t>> tightest;
+  for (std::size_t i = 0; i < of_halves.size(); ++i) tightest.emplace_back(-of_halves[i], i);
+  std::sort(tightest.begin(), tightest.end());
+  std::vector<Cut> sorted;
+  for (const auto& [slack, i] : tightest) {
+    sorted.push_back(out.cuts.half_spaces[i]);
+    out.missed += slack < 0;
+  }
+  out.cuts.half_spaces = std::move(sorted);
   out.outliers = static_cast<Index>(cuts.slabs.size() - out.cuts.slabs.size() + cuts.half_spaces.size() -
                                     out.cuts.half_spaces.size());
   return out;
