@@ -106,7 +106,8 @@ Json tails_json(const Tails& tails) {
 std::string tails_text(const Tails& tails, Index samples) {
   std::string text = fmt::format(
       "\nlogits of {} pairs of random signs against the Gaussian of the same deviation\n"
-      "(sampling alone makes a distance of {:.4f} at most, with probability 0.95; ratios with 95% intervals):\n"
+      "(sampling alone makes a distance of {:.4f} at most, with probability 0.95; ratios with 95% "
+      "intervals):\n"
       "{:>4} {:>9}",
       samples, kolmogorov_noise(samples), "head", "distance");
   for (const int deviations : {1, 2, 3, 4})

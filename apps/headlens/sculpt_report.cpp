@@ -17,7 +17,8 @@ Json carving_json(const Carving& c) {
 
 std::string carving_text(const Carving& c) {
   return fmt::format(
-      "{} rows accepted, {:.2e} off in logits (median); {} slabs, {} half-spaces ({} outliers); body of width "
+      "{} rows accepted, {:.2e} off in logits (median); {} slabs, {} half-spaces ({} outliers); body of "
+      "width "
       "{:.3g}, "
       "|proxy| {:.3g}",
       c.accepted_rows, c.tolerance, c.slabs, c.half_spaces, c.outliers, c.body_width, c.minimum_norm);
@@ -83,7 +84,8 @@ std::string sculpt_text(const SculptReport& r) {
   text += fmt::format("\nwhose accuracy    sculpting alone predicts held-out labels to {:.1e}", r.net_error);
   if (r.polish_distance)
     text += fmt::format(
-        ", and its worst head is {:.1e} of its size away;\n                  all digits beyond are the polish's",
+        ", and its worst head is {:.1e} of its size away;\n                  all digits beyond are the "
+        "polish's",
         *r.polish_distance);
   return text;
 }

@@ -1,5 +1,5 @@
-// The conditions under which Chen and Li prove that sculpting works, as numbers of a given layer; and how far the
-// logits of random signs are from the Gaussian ones that the proof takes them for.
+// The conditions under which Chen and Li prove that sculpting works, as numbers of a given layer; and how far
+// the logits of random signs are from the Gaussian ones that the proof takes them for.
 #pragma once
 
 #include <optional>

@@ -29,12 +29,12 @@ struct SculptOptions {
 
 // One pass of sculpting.
 struct Carving {
-  Index accepted_rows = 0;  // where all heads seem to attend alike, repeated ones included
-  double tolerance = 0;     // the median error of the slabs, in logits
+  Index accepted_rows = 0;           // where all heads seem to attend alike, repeated ones included
+  double tolerance = 0;              // the median error of the slabs, in logits
   Index slabs = 0, half_spaces = 0;  // that differ
   Index outliers = 0;                // cuts left out because the centre of the others misses them by far
-  double body_width = 0;    // length of the longest direction
-  double minimum_norm = 0;  // |proxy|_F
+  double body_width = 0;             // length of the longest direction
+  double minimum_norm = 0;           // |proxy|_F
 };
 
 struct SculptReport {

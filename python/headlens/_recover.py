@@ -174,6 +174,7 @@ def recover(
     method: str = "varpro",
     sculpt_form: str = "least-squares",
     span_form: str = "eigenvectors",
+    polish: bool = True,
     seed: int = 0,
     time_limit: float | None = None,
     threads: int | None = None,
@@ -194,6 +195,7 @@ def recover(
         "brute-force" (all hidden sets) or "linear-algebra" (equations over GF(2))
     sculpt_form : "least-squares" or "lp", the body of sculpting
     span_form : "eigenvectors" or "membership", how sculpting finds its long directions
+    polish : False: what sculpting alone reaches, as `--no-polish`; never certified
     seed : of the starts; the same seed gives the same bytes as `headlens recover`
     time_limit : seconds after which to stop with the status "stalled"
     progress : show a tqdm bar; None: on terminals and in notebooks
@@ -213,7 +215,7 @@ def recover(
     True
     """
     options = _core.RecoverOptions()
-    fill(options.sculpt, form=sculpt_form, span=span_form)
+    fill(options.sculpt, form=sculpt_form, span=span_form, polish=polish)
     if heads == "auto":
         heads_given = None
     elif isinstance(heads, str):

@@ -251,11 +251,12 @@ void explain(const Situation& s, Certificate& certificate) {
     words = {"All labels are zero: every layer with W = 0 has these outputs, so there is no head to find.",
              "Check that Y holds the outputs of the layer."};
   else if (certificate.sculpt && !s.options.sculpt.polish)
-    words = {fmt::format("Sculpting alone predicts the held-out labels to {:.1e}; the polish was left out, so "
-                         "nothing was tested.",
-                         certificate.held_out_error),
-             "Leave out --no-polish to have the last digits and a certificate; --keep-uncertified FILE writes "
-             "the layer that sculpting alone has."};
+    words = {
+        fmt::format("Sculpting alone predicts the held-out labels to {:.1e}; the polish was left out, so "
+                    "nothing was tested.",
+                    certificate.held_out_error),
+        "Leave out --no-polish to have the last digits and a certificate; --keep-uncertified FILE writes "
+        "the layer that sculpting alone has."};
   else if (certificate.status == RecoveryStatus::stalled)
     words = stalled_words(s, certificate);
   else if (s.proof.doubt != Doubt::none)

@@ -21,7 +21,7 @@ namespace {
 constexpr double kFewestSlabs = 2;  // per unknown
 constexpr Index kMostSlabs = 8;
 constexpr int kMostRounds = 6;
-constexpr double kHelps = 0.9;  // a round that lowers the error less than this is the last
+constexpr double kHelps = 0.9;      // a round that lowers the error less than this is the last
 constexpr Index kLargestDim = 178;  // d^2 eigenvalues at once; LAPACK counts them in 32 bits
 
 double norm(const std::vector<double>& a) {
@@ -89,7 +89,8 @@ Cuts clearest(const Cuts& cuts, const RecoverOptions& options, Effort& effort) {
 
 // These heads with the W of least squares.
 Candidate as_it_is(const Split& split, Matrix<double> theta, int threads) {
-  VariableProjection problem(split.train_x, split.train_y, split.tokens, theta.cols() / theta.rows(), threads);
+  VariableProjection problem(split.train_x, split.train_y, split.tokens, theta.cols() / theta.rows(),
+                             threads);
   VariableProjection::Point point = problem.make_point();
   problem.evaluate(std::move(theta), 1e-12, point);
   Candidate out{std::move(point.theta), std::move(point.w), 1, 1};
@@ -124,7 +125,8 @@ struct Round {
 Round run_round(const Split& split, const Split& examples, const Agreement& agreement,
                 const RecoverOptions& options, Effort& effort, SculptReport::Seconds& seconds) {
   const Carved fine = timed(seconds.carve_again, [&] {
-    const Cuts cuts = cuts_from(examples, agreement, 2 * kMostSlabs * split.train_x.cols * split.train_x.cols);
+    const Cuts cuts =
+        cuts_from(examples, agreement, 2 * kMostSlabs * split.train_x.cols * split.train_x.cols);
     return carve(clearest(cuts, options, effort), options, effort);
   });
   Round out;

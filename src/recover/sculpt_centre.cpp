@@ -14,9 +14,10 @@ namespace {
 using Vector = std::vector<double>;
 
 constexpr int kMostSteps = 40, kMostRounds = 8;
-constexpr double kOutlier = 8;   // times the median distance of the slabs from the centre
+constexpr double kOutlier = 8;  // times the median distance of the slabs from the centre
 constexpr Index kTileCuts = 4096;
-constexpr double kShift = 1e-10;  // of the mean eigenvalue: directions that no cut has seen stay where they are
+constexpr double kShift =
+    1e-10;  // of the mean eigenvalue: directions that no cut has seen stay where they are
 
 double huber(double r, double bend) {
   r = std::abs(r);
@@ -135,7 +136,8 @@ Cuts near(const Cuts& all, const Cuts& some, const Vector& theta) {
   const double median = sorted.empty() ? 0 : sorted[sorted.size() / 2];
   const double most = std::max(all.tolerance, kOutlier * median);
   Cuts out{all.x, all.tokens, {}, {}, all.tolerance};
-  const Vector of_slabs = distances(all, all.slabs, theta), of_halves = distances(all, all.half_spaces, theta);
+  const Vector of_slabs = distances(all, all.slabs, theta),
+               of_halves = distances(all, all.half_spaces, theta);
   for (std::size_t i = 0; i < of_slabs.size(); ++i)
     if (std::abs(of_slabs[i]) <= most) out.slabs.push_back(all.slabs[i]);
   for (std::size_t i = 0; i < of_halves.size(); ++i)

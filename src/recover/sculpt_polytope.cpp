@@ -18,7 +18,7 @@ using Vector = std::vector<double>;
 
 constexpr Index kSlabsPerUnknown = 8;
 constexpr Index kMostSlabs = 1024;  // but no fewer than 4 an unknown: programs of more take minutes
-constexpr double kInflation = 3;   // half-width of a slab over the tolerance of its row
+constexpr double kInflation = 3;    // half-width of a slab over the tolerance of its row
 constexpr double kBox = 50;         // |Theta_ab| at most, so that every program is bounded
 // Programs cost about d^6, so there are fewer of them beyond d = 8.
 constexpr Index kMostChords = 96, kFewestChords = 16;
@@ -37,7 +37,9 @@ class Polytope : public Body {
   Polytope(const Cuts& all, std::uint64_t seed, const Effort& effort)
       : size_(all.unknowns()), seed_(seed), effort_(effort) {
     const Index most = std::max(4 * size_, std::min(kSlabsPerUnknown * size_, kMostSlabs));
-    Centre centre = find_centre(best_of(all, most), effort.threads());
+    Cuts some = all;
+    some.slabs.resize(std::min(some.slabs.size(), static_cast<std::size_t>(most)));
+    Centre centre = find_centre(some, effort.threads());
     const Cuts& cuts = centre.cuts;
     const auto slabs = static_cast<Index>(cuts.slabs.size());
     const Index halves = std::min(most / 4, static_cast<Index>(cuts.half_spaces.size()));

@@ -27,8 +27,7 @@ Arranged arrange(MatrixView<const double> x, Index first, Index k, double sign) 
   const auto token = [&](Index t) -> const std::vector<double>& {
     return tokens[static_cast<std::size_t>(t)];
   };
-  std::stable_sort(out.order.begin(), out.order.end(),
-                   [&](Index a, Index b) { return token(a) < token(b); });
+  std::stable_sort(out.order.begin(), out.order.end(), [&](Index a, Index b) { return token(a) < token(b); });
   for (const Index t : out.order) out.tokens.insert(out.tokens.end(), token(t).begin(), token(t).end());
   return out;
 }

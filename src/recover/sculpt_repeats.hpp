@@ -1,6 +1,6 @@
-// Examples that were seen before. With d coordinates of signs there are 2^(d k) inputs at most, and those that
-// differ in the order of their tokens, or in the sign of all of them, are the same to the layer:
-// F(P X) = P F(X) and F(-X) = -F(X). Rows that agree best would be few rows many times, and say little.
+// Examples that were seen before. With d coordinates of signs there are 2^(d k) inputs at most, and those
+// that differ in the order of their tokens, or in the sign of all of them, are the same to the layer: F(P X)
+// = P F(X) and F(-X) = -F(X). Rows that agree best would be few rows many times, and say little.
 #pragma once
 
 #include "recover/search.hpp"

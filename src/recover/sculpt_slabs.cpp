@@ -9,10 +9,10 @@ namespace {
 
 // Weights below this are what the simplex fit makes of rounding and of the error of S.
 constexpr double kSmallestWeight = 1e-3;
-constexpr double kSecond = 2 * (1 - kOneHot);       // what a head may give another token of a one-hot row
-constexpr double kOneHotMiss = 1 - kOneHot;         // |Y_a - x_c S| of a one-hot row, over |(x_b - x_c) S|
-constexpr Index kMostHalfSpaces = 64;               // per unknown
-constexpr double kSmallestError = 1e-9;             // in logits, so that exact cuts can be averaged
+constexpr double kSecond = 2 * (1 - kOneHot);  // what a head may give another token of a one-hot row
+constexpr double kOneHotMiss = 1 - kOneHot;    // |Y_a - x_c S| of a one-hot row, over |(x_b - x_c) S|
+constexpr Index kMostHalfSpaces = 64;          // per unknown
+constexpr double kSmallestError = 1e-9;        // in logits, so that exact cuts can be averaged
 
 double squared_distance(const double* a, const double* b, Index size) {
   double sum = 0;
@@ -46,8 +46,8 @@ std::vector<double> key_of(const Cuts& cuts, const Cut& cut, double& sign) {
   return key;
 }
 
-// Equal cuts become one: offsets are averaged with weights 1 / error^2. Repeated inputs repeat their error, so
-// the mean is no more exact than its parts.
+// Equal cuts become one: offsets are averaged with weights 1 / error^2. Repeated inputs repeat their error,
+// so the mean is no more exact than its parts.
 void average_repeated(Cuts& cuts) {
   struct Group {
     Cut first;
@@ -100,8 +100,8 @@ Cuts cuts_from(const Split& split, const Agreement& agreement, Index count) {
     const Index c = std::max_element(lambda, lambda + k) - lambda;
     for (Index b = 0; b < k; ++b)
       if (b != c && lambda[b] > kSmallestWeight)
-        cuts.slabs.push_back({row, b, c, std::log(lambda[b] / lambda[c]), 1,
-                              error_of(agreement, row, row / k * k, b, c)});
+        cuts.slabs.push_back(
+            {row, b, c, std::log(lambda[b] / lambda[c]), 1, error_of(agreement, row, row / k * k, b, c)});
   }
   average_repeated(cuts);
   std::stable_sort(cuts.slabs.begin(), cuts.slabs.end(),
