@@ -63,7 +63,12 @@ def test_more_examples_of_few_inputs(tmp_path):
     sines = []
     for count in (1000, 20000):
         generate(tmp_path, count=count, inputs="signs", seed=1)
-        words = ("--method sculpt --heads 2 --no-polish --span-out", tmp_path / "s.npz", "-o", tmp_path / "l.npz")
+        words = (
+            "--method sculpt --heads 2 --no-polish --span-out",
+            tmp_path / "s.npz",
+            "-o",
+            tmp_path / "l.npz",
+        )
         run("recover", tmp_path / "ex.npz", *words, status=3)
         sines.append(sine(np.load(tmp_path / "s.npz")["span"], np.load(tmp_path / "truth.npz")["Theta"]))
     assert sines[1] < sines[0] < 0.2
@@ -73,13 +78,17 @@ def test_no_polish_is_never_certified(tmp_path):
     generate(tmp_path, count=2000)
     words = ("recover", tmp_path / "ex.npz", "--method sculpt --heads 2 --no-polish -o", tmp_path / "l.npz")
     done = run(*words, "--keep-uncertified", tmp_path / "u.npz", status=3)
-    assert "--no-polish" in done.stdout and "whose accuracy" in done.stdout and not (tmp_path / "l.npz").exists()
+    assert (
+        "--no-polish" in done.stdout and "whose accuracy" in done.stdout and not (tmp_path / "l.npz").exists()
+    )
     found = json.loads(run(*words, "--json", status=3).stdout)
     report = found["sculpt"]
     assert found["status"] == "not_identified" and found["held_out_error"] == report["net_error"] < 0.2
     assert report["polished_error"] is None and report["polish_distance"] is None
     alone = run_json("compare", tmp_path / "u.npz", tmp_path / "truth.npz")["worst_error"]
-    polished = run_json("recover", tmp_path / "ex.npz", "--method sculpt --heads 2 -o", tmp_path / "l.npz")["sculpt"]
+    polished = run_json("recover", tmp_path / "ex.npz", "--method sculpt --heads 2 -o", tmp_path / "l.npz")[
+        "sculpt"
+    ]
     # The polish ends at the true layer, so the way it went is the error that sculpting left.
     assert abs(alone - polished["polish_distance"]) < 1e-3 * alone
 
@@ -90,7 +99,9 @@ def test_noisy_labels_are_certified_as_the_default_does(tmp_path, heads):
     data = dict(np.load(tmp_path / "ex.npz"))
     data["Y"] = data["Y"] + 0.01 * np.random.default_rng(3).standard_normal(data["Y"].shape)
     np.savez(tmp_path / "noisy.npz", **data)
-    found = run_json("recover", tmp_path / "noisy.npz", "--method sculpt --heads", heads, "-o", tmp_path / "l.npz")
+    found = run_json(
+        "recover", tmp_path / "noisy.npz", "--method sculpt --heads", heads, "-o", tmp_path / "l.npz"
+    )
     assert found["status"] == "approximate" and found["heads"] == 2
     assert abs(found["noise"] / 0.01 - 1) < 0.1  # 21000 equations: the deviation is known to half a per cent
     errors = run_json("compare", tmp_path / "l.npz", tmp_path / "truth.npz")
