@@ -10,6 +10,7 @@ is compared here, from outside. Prints a markdown table: sine, eigengap and net 
 import argparse
 import json
 import os
+import resource
 import statistics
 import subprocess
 import tempfile
@@ -27,7 +28,7 @@ CASES = [
     (2, 16, 2, 30000, 2),
     (2, 8, 3, 40000, 2),
 ]  # k, d, m, n, logit scale
-LP_CASES = [case for case in CASES if case[1] == 8]
+LP_CASES = [*((2, 8, 2, 20000, scale) for scale in (2, 8, 12)), (3, 8, 2, 20000, 2)]
 
 
 def headlens(*arguments):
@@ -55,10 +56,12 @@ def sculpt(k, d, m, n, scale, seed, *options):
         shape = ("--heads", m, "--dim", d, "--tokens", k, "--scale", scale, "--count", n, "--seed", seed)
         files = ("-o", folder / "ex.npz", "--layer-out", folder / "truth.npz")
         headlens("generate", "attention-layer", *shape, *files)
+        before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
         certificate = headlens(
             *("recover", folder / "ex.npz", "--method", "sculpt", "--heads", m, "--threads", 1, *options),
             *("--span-out", folder / "span.npz", "-o", folder / "found.npz"),
         )
+        seconds = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
         error = None
         if (folder / "found.npz").exists():
             error = headlens("compare", folder / "found.npz", folder / "truth.npz")["worst_error"]
@@ -72,7 +75,7 @@ def sculpt(k, d, m, n, scale, seed, *options):
         "net_error": certificate["sculpt"]["net_error"],
         "matched": inspection["agreement"]["sparse_matched"]["share"],
         "recovered": error is not None and error < 1e-8,
-        "seconds": certificate["seconds"],
+        "seconds": seconds,  # of the processor: others may use the machine
     }
 
 
@@ -80,13 +83,12 @@ def row(case, form, runs, polished):
     k, d, m, n, scale = case
     sines = [run["sine"] for run in runs]
     middle = {
-        key: statistics.median(run[key] for run in runs)
-        for key in ("eigengap", "net_error", "seconds", "matched")
+        key: statistics.median(run[key] for run in runs) for key in ("eigengap", "net_error", "matched")
     }
     return (
         f"| {k}, {d}, {m} | {n} | {scale} | {100 * middle['matched']:.2g}% | {form} | "
         f"{statistics.median(sines):.3f} | {max(sines):.3f} | {middle['eigengap']:.3g} | {middle['net_error']:.3f} | "
-        f"{middle['seconds']:.0f} s | {sum(run['recovered'] for run in polished)} of {len(polished)} |"
+        f"{sum(run['recovered'] for run in polished)} of {len(polished)} |"
     )
 
 
@@ -99,10 +101,8 @@ def main():
     parser.add_argument("--polish-seeds", type=int, default=1, help="layers for each shape that are polished")
     parser.add_argument("--json", help="file for the single runs")
     given = parser.parse_args()
-    print(
-        "| k, d, m | n | scale | matched | form | sine | worst | eigengap | net error | time | after polish |"
-    )
-    print("|---|---|---|---|---|---|---|---|---|---|---|", flush=True)
+    print("| k, d, m | n | scale | matched | form | sine | worst | eigengap | net error | after polish |")
+    print("|---|---|---|---|---|---|---|---|---|---|", flush=True)
     everything = []
     for form, seeds, cases in (("least-squares", given.seeds, CASES), ("lp", given.lp_seeds, LP_CASES)):
         for case in cases:

@@ -3,7 +3,7 @@
     python examples/sculpt_guarantee.py [--small] [--seeds 3]
 
 One quantity varies at a time around (k, d, m, n, logit scale) = (2, 8, 2, 20000, 2). Every row is the median over seeds
-of the sine of the angle to the true hull, the held-out error of the net and the seconds, all of sculpting alone
+of the sine of the angle to the true hull, the held-out error of the net and the processor seconds, all of sculpting alone
 (`--no-polish`), and the share of rows where all heads put more than .95 on one token. Under each part stand the
 exponents: the slopes of straight lines through the logarithms. About ten minutes; `--small` takes under a minute.
 """
