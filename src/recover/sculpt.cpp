@@ -45,7 +45,7 @@ struct Carved {
 
 std::unique_ptr<Body> body_of(const Cuts& cuts, const RecoverOptions& options, Effort& effort) {
   return options.sculpt.form == SculptForm::linear_program ? carve_polytope(cuts, options.seed, effort)
-                                                           : carve_ellipsoid(cuts, effort.threads());
+                                                           : carve_ellipsoid(cuts, effort);
 }
 
 // Phases 2 and 4: the body of these cuts, and its point nearest to 0.
@@ -74,9 +74,9 @@ Cuts clearest(const Cuts& cuts, const RecoverOptions& options, Effort& effort) {
   const double unknowns = static_cast<double>(cuts.unknowns());
   for (int step = 0; step <= 4 && !effort.expired(); ++step) {
     const double count = kFewestSlabs * unknowns * std::pow(2.0, step / 2.0);
-    const Cuts clean = find_centre(best_of(cuts, static_cast<Index>(2 * count)), effort.threads()).cuts;
+    const Cuts clean = find_centre(best_of(cuts, static_cast<Index>(2 * count)), effort).cuts;
     Cuts some = best_of(clean, static_cast<Index>(count));
-    const std::unique_ptr<Body> body = carve_ellipsoid(some, effort.threads());
+    const std::unique_ptr<Body> body = carve_ellipsoid(some, effort);
     const double gap = find_span(*body, options.heads.value_or(0), options.max_heads, SpanForm::eigenvectors,
                                  options.seed, effort)
                            .eigengap;
@@ -171,8 +171,10 @@ double sculpt_bytes(const Split& split, const RecoverOptions& options) {
   const double rows = static_cast<double>(split.train_x.rows), d = static_cast<double>(split.train_x.cols);
   const double unknowns = d * d, k = static_cast<double>(split.tokens);
   const double slabs = options.sculpt.form == SculptForm::linear_program ? 64 * unknowns : 4096;
-  // Inputs of phase 1, two agreements, the quadratic form with its eigenvectors and LAPACK's work, the cuts.
-  return 8 * (rows * (4 * d + 2 * k + 8) + 6 * unknowns * unknowns + slabs * unknowns);
+  // Inputs of phase 1 and distinct examples, two agreements, the cuts with the keys that tell them apart; the
+  // quadratic form with its eigenvectors and LAPACK's work, the normals.
+  const double e = static_cast<double>(split.train_y.cols), cuts = (k - 1) * (2 * d + 32);
+  return 8 * (rows * (5 * d + 4 * e + 2 * k + 8 + cuts) + 8 * unknowns * unknowns + slabs * unknowns);
 }
 
 Sculpture sculpt(const Split& split, const RecoverOptions& options, Effort& effort) {

@@ -49,7 +49,8 @@ Vector distances(const Cuts& cuts, const std::vector<Cut>& which, const Vector& 
 
 class Problem {
  public:
-  Problem(const Cuts& cuts, int threads) : cuts_(cuts), threads_(threads), bend_(cuts.tolerance) {}
+  Problem(const Cuts& cuts, const Effort& effort)
+      : cuts_(cuts), effort_(effort), threads_(effort.threads()), bend_(cuts.tolerance) {}
 
   // The value at theta; keeps the distances for step().
   double value(const Vector& theta) {
@@ -92,6 +93,7 @@ class Problem {
     }
     const auto count = static_cast<Index>(which.size());
     for (Index first = 0; first < count; first += kTileCuts) {
+      (void)effort_.must_stop();  // throws where the user has asked for an end
       Matrix<double> normals(std::min(kTileCuts, count - first), gram.rows()), offsets(normals.rows(), 1);
       write_normals(cuts_, which, first, normals);
       std::copy_n(targets.begin() + first, normals.rows(), offsets.data());
@@ -102,16 +104,17 @@ class Problem {
   }
 
   const Cuts& cuts_;
+  const Effort& effort_;
   int threads_;
   double bend_;
   Vector slabs_, halves_;
 };
 
 // From theta on.
-Vector minimiser(const Cuts& cuts, Vector theta, int threads) {
-  Problem problem(cuts, threads);
+Vector minimiser(const Cuts& cuts, Vector theta, const Effort& effort) {
+  Problem problem(cuts, effort);
   double value = problem.value(theta);
-  for (int i = 0; i < kMostSteps && value > 0; ++i) {
+  for (int i = 0; i < kMostSteps && value > 0 && !effort.must_stop(); ++i) {
     const Vector step = problem.step();
     double share = 1, next = value;
     Vector trial = theta;
@@ -147,10 +150,10 @@ Cuts near(const Cuts& all, const Cuts& some, const Vector& theta) {
 
 }  // namespace
 
-Centre find_centre(const Cuts& cuts, int threads) {
+Centre find_centre(const Cuts& cuts, const Effort& effort) {
   Centre out{Vector(static_cast<std::size_t>(cuts.unknowns()), 0.0), cuts, 0, 0};
   for (int round = 0; round < kMostRounds; ++round) {
-    out.theta = minimiser(out.cuts, std::move(out.theta), threads);
+    out.theta = minimiser(out.cuts, std::move(out.theta), effort);
     Cuts next = near(cuts, out.cuts, out.theta);
     const bool settled = next.slabs.size() == out.cuts.slabs.size();
     out.cuts = std::move(next);

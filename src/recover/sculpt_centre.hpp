@@ -18,6 +18,6 @@ struct Centre {
   Index missed = 0;    // of these half-spaces, the first, which the centre misses a little
   Index outliers = 0;  // slabs and half-spaces left out
 };
-Centre find_centre(const Cuts& cuts, int threads);
+Centre find_centre(const Cuts& cuts, const Effort& effort);
 
 }  // namespace headlens

@@ -17,8 +17,8 @@ constexpr double kFlat = 1e-12;  // of the largest eigenvalue: a direction that 
 // sum_j w_j (<Theta, z_j> - t_j)^2 = Theta^T M Theta - 2 b^T Theta + constant, in the eigenbasis of M.
 class Ellipsoid : public Body {
  public:
-  Ellipsoid(const Cuts& all, int threads) : size_(all.unknowns()) {
-    Centre centre = find_centre(all, threads);
+  Ellipsoid(const Cuts& all, const Effort& effort) : size_(all.unknowns()) {
+    Centre centre = find_centre(all, effort);
     Cuts& cuts = centre.cuts;
     outliers_ = centre.outliers;
     cuts.slabs.insert(cuts.slabs.end(), cuts.half_spaces.begin(), cuts.half_spaces.begin() + centre.missed);
@@ -28,7 +28,7 @@ class Ellipsoid : public Body {
     for (Index first = 0; first < static_cast<Index>(cuts.slabs.size()); first += kTileCuts) {
       Matrix<double> normals(std::min(kTileCuts, static_cast<Index>(cuts.slabs.size()) - first), size_);
       write_normals(cuts, cuts.slabs, first, normals);
-      add_inner(std::as_const(normals).view(), gram, threads);
+      add_inner(std::as_const(normals).view(), gram, effort.threads());
       for (Index r = 0; r < normals.rows(); ++r) {
         const Cut& cut = cuts.slabs[static_cast<std::size_t>(first + r)];
         weight += cut.weight;
@@ -125,8 +125,8 @@ class Ellipsoid : public Body {
 
 }  // namespace
 
-std::unique_ptr<Body> carve_ellipsoid(const Cuts& cuts, int threads) {
-  return std::make_unique<Ellipsoid>(cuts, threads);
+std::unique_ptr<Body> carve_ellipsoid(const Cuts& cuts, const Effort& effort) {
+  return std::make_unique<Ellipsoid>(cuts, effort);
 }
 
 }  // namespace headlens

@@ -39,7 +39,7 @@ class Polytope : public Body {
     const Index most = std::max(4 * size_, std::min(kSlabsPerUnknown * size_, kMostSlabs));
     Cuts some = all;
     some.slabs.resize(std::min(some.slabs.size(), static_cast<std::size_t>(most)));
-    Centre centre = find_centre(some, effort.threads());
+    Centre centre = find_centre(some, effort);
     const Cuts& cuts = centre.cuts;
     const auto slabs = static_cast<Index>(cuts.slabs.size());
     const Index halves = std::min(most / 4, static_cast<Index>(cuts.half_spaces.size()));

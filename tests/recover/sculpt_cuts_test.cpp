@@ -128,7 +128,9 @@ TEST(Sculpt, CentreFindsThePointOfMostCuts) {
     cuts.slabs[i].weight = 1;
     if (i % 5 == 0) cuts.slabs[i].offset += i % 2 ? 4 : -7;
   }
-  const Centre centre = find_centre(cuts, 1);
+  const RecoverOptions options{};
+  const Execution execution{.threads = 1};
+  const Centre centre = find_centre(cuts, Effort(options, execution));
   EXPECT_EQ(centre.cuts.slabs.size(), 120u);
   const Vector truth = theta_of(p.layer, 0);
   for (std::size_t j = 0; j < truth.size(); ++j) EXPECT_NEAR(centre.theta[j], truth[j], 1e-6);

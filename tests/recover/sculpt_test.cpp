@@ -60,7 +60,7 @@ PlantedCuts planted_cuts(Index dimension, Index count, double tolerance) {
 class Bodies : public testing::TestWithParam<SculptForm> {
  protected:
   std::unique_ptr<Body> carve(const Cuts& cuts) {
-    return GetParam() == SculptForm::least_squares ? carve_ellipsoid(cuts, 1)
+    return GetParam() == SculptForm::least_squares ? carve_ellipsoid(cuts, effort)
                                                    : carve_polytope(cuts, 7, effort);
   }
   Effort effort{kOptions, kExecution};
@@ -129,7 +129,7 @@ TEST(Sculpt, RefinementImprovesTheSum) {
     const ProjectionSum crude = sum_of_projections(p.split, 1);
     const Agreement agreement = measure_agreement(p.split, crude.s, 1);
     const Cuts cuts = cuts_from(p.split, agreement, first_rows(p.split));
-    const Vector proxy = carve_ellipsoid(cuts, 1)->minimum_norm_point();
+    const Vector proxy = carve_ellipsoid(cuts, effort)->minimum_norm_point();
     const Refinement refined = refine_sum(p.split, agreement, proxy, effort);
     EXPECT_EQ(refined.kind, scale > 4 ? "trimmed" : "one head");
     EXPECT_LT(relative_distance(refined.sum.s, true_sum(p.layer)),
