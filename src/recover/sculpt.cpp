@@ -21,7 +21,8 @@ namespace {
 constexpr double kFewestSlabs = 2;  // per unknown
 constexpr Index kMostSlabs = 8;
 constexpr int kMostRounds = 6;
-constexpr double kHelps = 0.9;      // a round that lowers the error less than this is the last
+constexpr double kLongest = 100;  // times the centre: a body that long has a direction that no slab has seen
+constexpr double kHelps = 0.9;    // a round that lowers the error less than this is the last
 constexpr Index kLargestDim = 178;  // d^2 eigenvalues at once; LAPACK counts them in 32 bits
 
 double norm(const std::vector<double>& a) {
@@ -80,7 +81,8 @@ Cuts clearest(const Cuts& cuts, const RecoverOptions& options, Effort& effort) {
     const double gap = find_span(*body, options.heads.value_or(0), options.max_heads, SpanForm::eigenvectors,
                                  options.seed, effort)
                            .eigengap;
-    const double clear = gap * (1 - unknowns / static_cast<double>(some.slabs.size()));
+    const bool unseen = body->width() > kLongest * norm(body->inner_point());
+    const double clear = unseen ? 0 : gap * (1 - unknowns / static_cast<double>(some.slabs.size()));
     if (clear >= largest) largest = clear, best = std::move(some);
     if (count >= static_cast<double>(cuts.slabs.size())) break;
   }
