@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "command.hpp"
+#include "conditions_report.hpp"
 #include "files.hpp"
 #include "fourier_report.hpp"
 #include "headlens/arrays.hpp"
@@ -24,6 +25,7 @@ struct Arguments {
   std::optional<Index> heads, restrict_dim, fourier;
   std::string layer, file, output, fourier_output;
   std::string q, k, v, o;
+  bool tails = false;
 
   bool separate() const { return !(q.empty() && k.empty() && v.empty() && o.empty()); }
 };
@@ -81,6 +83,8 @@ struct Findings {
   Inspection inspection;
   std::optional<HiddenLabel> label;
   std::optional<Fourier> fourier;
+  Conditions conditions;
+  std::optional<Tails> tails;
 };
 
 Json inspection_json(const Arguments& a, const Findings& found) {
@@ -106,6 +110,8 @@ Json inspection_json(const Arguments& a, const Findings& found) {
           {"tokens", a.inspect.tokens},
           {"samples", a.inspect.samples},
           {"agreement", agreement},
+          {"conditions", conditions_json(found.conditions)},
+          {"tails", found.tails ? tails_json(*found.tails) : Json(nullptr)},
           {"label", label_json(found.label)},
           {"fourier",
            found.fourier ? fourier_json(*found.fourier, result.dim, found.label.has_value()) : Json(nullptr)},
@@ -141,6 +147,8 @@ std::string inspection_text(const Arguments& a, const Findings& found) {
     text +=
         fmt::format("\n  to one and the same token      {}", share_text(result.agreement->sparse_matched));
   }
+  text += conditions_text(found.conditions, result);
+  if (found.tails) text += tails_text(*found.tails, a.inspect.samples);
   if (found.label) text += label_text(*found.label);
   if (found.fourier) text += fourier_text(*found.fourier, result.dim, found.label.has_value());
   if (!a.output.empty()) text += fmt::format("\nwritten to {}", a.output);
@@ -156,7 +164,9 @@ int run(const Arguments& a) {
   const AttentionLayer layer = read_layer(a, execution);
   InspectOptions options = a.inspect;
   options.seed = a.common.seed;
-  Findings found{inspect_layer(layer, options, execution), std::nullopt, std::nullopt};
+  Findings found{inspect_layer(layer, options, execution), std::nullopt, std::nullopt,
+                 layer_conditions(layer, execution), std::nullopt};
+  if (a.tails) found.tails = logit_tails(layer, options, execution);
   if (!a.layer.empty() && !a.restrict_dim) found.label = load_label(a.layer, execution);
   if (a.fourier)
     found.fourier = fourier_coefficients(
@@ -211,6 +221,8 @@ void add_inspect(CLI::App& app) {
   add_whole(command, "--samples", a->inspect.samples,
             "number of rows to sample, each from an input of its own", "n")
       ->capture_default_str();
+  command.add_flag("--tails", a->tails,
+                   "the distribution of the logits on random signs, beside the Gaussian one");
   add_whole(command, "--fourier", a->fourier,
             "Fourier coefficients of the outputs up to this degree; exact for d <= 12, else from samples",
             "K");
@@ -227,9 +239,14 @@ void add_inspect(CLI::App& app) {
       "other\n"
       "entries, and the cosine of Theta with the identity. Then how often random inputs make all heads "
       "attend alike, and how often\n"
-      "all heads put more than 0.95 of their attention on one and the same token.\n\n"
+      "all heads put more than 0.95 of their attention on one and the same token. Last, the conditions of "
+      "the "
+      "proof\n"
+      "that sculpting works, each with its number, and a cross where the number is one with which sculpting "
+      "works.\n\n"
       "Examples:\n"
       "  headlens inspect layer.npz --tokens 8\n"
+      "  headlens inspect layer.npz --tails --samples 1000000\n"
       "  headlens inspect hard-layer.npz --fourier 5\n"
       "  headlens inspect --weights model.safetensors --prefix encoder.layer.0 --heads 12 -o layer.npz");
   set_action(command, [a] { return run(*a); });

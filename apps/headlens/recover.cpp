@@ -227,6 +227,8 @@ void add_recover(CLI::App& app) {
       "  headlens recover examples.npz --heads 4 --time-limit 60 -o layer.npz\n"
       "  headlens recover examples.npz -o layer.npz --keep-uncertified best.npz\n"
       "  headlens recover examples.npz --method sculpt --heads 2 --sculpt-form lp -o layer.npz\n"
+      "  headlens recover examples.npz --method sculpt --no-polish --keep-uncertified alone.npz -o "
+      "layer.npz\n"
       "  headlens recover examples.npz --method gradient --heads 2 --starts 1 -o layer.npz --certificate "
       "path.json\n"
       "  headlens recover labels.npz --best-fit --heads 2 -o layer.npz\n"

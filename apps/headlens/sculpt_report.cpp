@@ -17,7 +17,8 @@ Json carving_json(const Carving& c) {
 
 std::string carving_text(const Carving& c) {
   return fmt::format(
-      "{} rows accepted to a tolerance of {:.2e}; {} slabs, {} half-spaces ({} outliers); body of width "
+      "{} rows accepted, {:.2e} off in logits (median); {} slabs, {} half-spaces ({} outliers); body of "
+      "width "
       "{:.3g}, "
       "|proxy| {:.3g}",
       c.accepted_rows, c.tolerance, c.slabs, c.half_spaces, c.outliers, c.body_width, c.minimum_norm);
@@ -34,6 +35,8 @@ void add_sculpt_options(CLI::App& command, SculptOptions& options) {
              "least-squares|lp", forms);
   add_choice(command, "--span-form", options.span,
              "how --method sculpt finds the long directions of the body", "eigenvectors|membership", spans);
+  command.add_flag("!--no-polish", options.polish,
+                   "leave out the polish of --method sculpt: what sculpting alone reaches, never certified");
 }
 
 Json sculpt_json(const SculptReport& r) {
@@ -45,8 +48,11 @@ Json sculpt_json(const SculptReport& r) {
           {"widths", r.widths},
           {"eigengap", r.eigengap},
           {"span_dimension", r.span_dimension},
+          {"rounds", r.rounds},
           {"net_size", r.net_size},
           {"net_error", r.net_error},
+          {"polished_error", r.polished_error ? Json(*r.polished_error) : Json(nullptr)},
+          {"polish_distance", r.polish_distance ? Json(*r.polish_distance) : Json(nullptr)},
           {"seconds",
            {{"sum", s.sum},
             {"carve", s.carve},
@@ -70,8 +76,17 @@ std::string sculpt_text(const SculptReport& r) {
   line("4 carve", s.carve_again, carving_text(r.fine));
   line("5 span", s.span, fmt::format("span of dimension {}, eigengap {:.3g}", r.span_dimension, r.eigengap));
   line("6 net", s.net,
-       fmt::format("{} tuples of heads tried, held-out error {:.2e}", r.net_size, r.net_error));
-  line("  polish", s.polish, "variable projection from the best tuple");
+       fmt::format("{} tuples of heads tried, held-out error {:.2e}, the best of {} rounds of phases 4 to 6",
+                   r.net_size, r.net_error, r.rounds));
+  if (r.polished_error)
+    line("  polish", s.polish,
+         fmt::format("variable projection from the best tuple: held-out error {:.2e}", *r.polished_error));
+  text += fmt::format("\nwhose accuracy    sculpting alone predicts held-out labels to {:.1e}", r.net_error);
+  if (r.polish_distance)
+    text += fmt::format(
+        ", and its worst head is {:.1e} of its size away;\n                  all digits beyond are the "
+        "polish's",
+        *r.polish_distance);
   return text;
 }
 

@@ -2,6 +2,7 @@
 // and what every phase found. See docs/recovery.md, "The paper's method: sculpting".
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,20 +24,22 @@ std::string name(SpanForm form);
 struct SculptOptions {
   SculptForm form = SculptForm::least_squares;
   SpanForm span = SpanForm::eigenvectors;
+  bool polish = true;  // false: the best tuple of the net, as it is; never certified
 };
 
 // One pass of sculpting.
 struct Carving {
-  Index accepted_rows = 0;  // where all heads seem to attend alike
-  double tolerance = 0;  // distance from agreement of the last accepted row, relative to its tokens' spread
-  Index slabs = 0, half_spaces = 0;
-  Index outliers = 0;       // cuts left out because they would empty the body (linear programs only)
-  double body_width = 0;    // length of the longest direction
-  double minimum_norm = 0;  // |proxy|_F
+  Index accepted_rows = 0;           // where all heads seem to attend alike, repeated ones included
+  double tolerance = 0;              // the median error of the slabs, in logits
+  Index slabs = 0, half_spaces = 0;  // that differ
+  Index outliers = 0;                // cuts left out because the centre of the others misses them by far
+  double body_width = 0;             // length of the longest direction
+  double minimum_norm = 0;           // |proxy|_F
 };
 
 struct SculptReport {
   Carving rough, fine;
+  int rounds = 0;              // of phases 4 to 6; the figures are those of the best
   std::string refinement;      // "one head" (soft attention) or "trimmed" (sharp)
   double sum_change = 0;       // |S refined - S crude| / |S refined|
   std::vector<double> widths;  // of the body along its long directions, longest first; one more than the span
@@ -44,6 +47,9 @@ struct SculptReport {
   Index span_dimension = 0;    // heads - 1
   Index net_size = 0;          // tuples of heads that were tried
   double net_error = 1;        // held-out relative error of the best tuple, before the polish
+  // What the polish adds, where there is one: the held-out error after it, and how far it moved a head (the
+  // worst Theta or W, relative). The heads that sculpting alone has are as wrong as that.
+  std::optional<double> polished_error, polish_distance;
 
   struct Seconds {
     double sum = 0, carve = 0, refine = 0, carve_again = 0, span = 0, net = 0, polish = 0;

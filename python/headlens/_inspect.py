@@ -139,6 +139,7 @@ def inspect(
     tokens: int = 4,
     samples: int = 20000,
     fourier: int | None = None,
+    tails: bool = False,
     seed: int = 0,
     threads: int | None = None,
     max_memory: int | str | None = None,
@@ -146,6 +147,7 @@ def inspect(
     """What the heads look like and how often they agree, in the words of `headlens inspect --json`.
 
     tokens, samples : of sampled inputs, and how many rows of them
+    tails : also compare the logits on random signs with the Gaussian ones
     fourier : degree up to which Fourier coefficients are summed up, or None; `headlens.fourier` has all of them
 
     >>> import headlens
@@ -158,6 +160,7 @@ def inspect(
     options = fill(_core.InspectOptions(), tokens=tokens, samples=samples, seed=whole_number(seed))
     with settings(threads, max_memory) as how:
         out = layer._layer.inspect(options, how)
+        out["tails"] = layer._layer.tails(options, how) if tails else None
         out["label"] = None if layer.label is None else layer.label.to_dict()
         out["fourier"] = (
             None if fourier is None else Fourier._of(layer, fourier, samples, seed, how).to_dict()

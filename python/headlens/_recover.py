@@ -194,6 +194,7 @@ def recover(
     method: str = "varpro",
     sculpt_form: str = "least-squares",
     span_form: str = "eigenvectors",
+    polish: bool = True,
     steps: int = 3000,
     best_fit: bool = False,
     seed: int = 0,
@@ -217,6 +218,7 @@ def recover(
         or "linear-algebra" (equations over GF(2))
     sculpt_form : "least-squares" or "lp", the body of sculpting
     span_form : "eigenvectors" or "membership", how sculpting finds its long directions
+    polish : False: what sculpting alone reaches, as `--no-polish`; never certified
     steps : of "gradient", for each start
     best_fit : the best layer of `heads` heads for labels of any origin, with its excess error over the noise
         floor; the status is then "best_fit", never "recovered"
@@ -239,7 +241,7 @@ def recover(
     True
     """
     options = _core.RecoverOptions()
-    fill(options.sculpt, form=sculpt_form, span=span_form)
+    fill(options.sculpt, form=sculpt_form, span=span_form, polish=polish)
     if heads == "auto":
         heads_given = None
     elif isinstance(heads, str):

@@ -2,11 +2,13 @@
 #include "headlens/layer.hpp"
 
 #include <nanobind/stl/filesystem.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 
 #include "arrays.hpp"
 #include "bindings.hpp"
 #include "call.hpp"
+#include "headlens/conditions.hpp"
 #include "headlens/inspect.hpp"
 
 namespace headlens::python {
@@ -74,9 +76,59 @@ nb::dict agreement_dict(const Agreement& agreement) {
   return out;
 }
 
+nb::dict spectrum_dict(const Spectrum& s) {
+  nb::dict out;
+  out["rank"] = s.rank;
+  out["full_rank"] = s.full;
+  out["condition"] = s.condition;
+  out["condition_on_range"] = s.on_range;
+  return out;
+}
+
+nb::dict conditions_dict(const Conditions& conditions) {
+  nb::list heads;
+  for (const HeadConditions& head : conditions.per_head) {
+    nb::dict entry;
+    entry["w"] = spectrum_dict(head.w);
+    entry["theta_rank"] = head.theta_rank;
+    entry["identity_share"] = head.identity_share;
+    heads.append(entry);
+  }
+  nb::dict out;
+  out["per_head"] = heads;
+  out["w_sum"] = spectrum_dict(conditions.sum);
+  return out;
+}
+
+nb::list tails(const AttentionLayer& layer, const InspectOptions& options, const Settings& settings) {
+  const auto found = call(settings, [&](const Execution& e) { return logit_tails(layer, options, e); });
+  nb::list out;
+  for (const std::optional<LogitTails>& head : found) {
+    if (!head) {
+      out.append(nb::none());
+      continue;
+    }
+    nb::list shares;
+    for (const TailShare& tail : head->tails) {
+      nb::dict item = share_dict(tail.share);
+      item["deviations"] = tail.deviations;
+      item["gaussian"] = tail.gaussian;
+      item["ratio"] = tail.share.value / tail.gaussian;
+      shares.append(item);
+    }
+    nb::dict entry;
+    entry["kolmogorov_distance"] = head->kolmogorov;
+    entry["tails"] = shares;
+    out.append(entry);
+  }
+  return out;
+}
+
 nb::dict inspect(const AttentionLayer& layer, const InspectOptions& options, const Settings& settings) {
   const Inspection result =
       call(settings, [&](const Execution& e) { return inspect_layer(layer, options, e); });
+  const Conditions conditions =
+      call(settings, [&](const Execution& e) { return layer_conditions(layer, e); });
   nb::list heads;
   for (const HeadSummary& head : result.per_head) {
     nb::dict entry;
@@ -107,6 +159,7 @@ nb::dict inspect(const AttentionLayer& layer, const InspectOptions& options, con
   out["tokens"] = options.tokens;
   out["samples"] = options.samples;
   out["agreement"] = agreement;
+  out["conditions"] = conditions_dict(conditions);
   return out;
 }
 
@@ -119,6 +172,7 @@ void bind_layer(nb::module_& m) {
       .def("forward", &forward, nb::arg("x"), nb::arg("settings"))
       .def("examples", &examples, nb::arg("options"), nb::arg("settings"))
       .def("inspect", &inspect, nb::arg("options"), nb::arg("settings"))
+      .def("tails", &tails, nb::arg("options"), nb::arg("settings"))
       .def("canonical", [](const AttentionLayer& layer) { return canonical(layer); })
       .def("restrict", &restrict_layer, nb::arg("dim"))
       .def(

@@ -119,6 +119,7 @@ void bind_recovery(nb::module_& m) {
   sculpt.def(nb::init<>());
   word(sculpt, "form", &SculptOptions::form, 2);
   word(sculpt, "span", &SculptOptions::span, 2);
+  sculpt.def_rw("polish", &SculptOptions::polish);
 
   using O = RecoverOptions;
   nb::class_<O> type(m, "RecoverOptions");

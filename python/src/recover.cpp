@@ -40,8 +40,11 @@ nb::dict sculpt_dict(const SculptReport& r) {
   out["widths"] = r.widths;
   out["eigengap"] = r.eigengap;
   out["span_dimension"] = r.span_dimension;
+  out["rounds"] = r.rounds;
   out["net_size"] = r.net_size;
   out["net_error"] = r.net_error;
+  out["polished_error"] = r.polished_error;
+  out["polish_distance"] = r.polish_distance;
   out["seconds"] = seconds;
   return out;
 }

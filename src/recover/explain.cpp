@@ -289,6 +289,13 @@ void explain(const Situation& s, Certificate& certificate) {
              "Check that Y holds the outputs of the layer."};
   else if (certificate.status == RecoveryStatus::best_fit)
     words = best_fit_words(s, certificate);
+  else if (certificate.sculpt && !s.options.sculpt.polish)
+    words = {
+        fmt::format("Sculpting alone predicts the held-out labels to {:.1e}; the polish was left out, so "
+                    "nothing was tested.",
+                    certificate.held_out_error),
+        "Leave out --no-polish to have the last digits and a certificate; --keep-uncertified FILE writes "
+        "the layer that sculpting alone has."};
   else if (certificate.status == RecoveryStatus::stalled)
     words = stalled_words(s, certificate);
   else if (is_shown_alone(s.options.method) && certificate.status == RecoveryStatus::not_identified &&

@@ -191,6 +191,15 @@ Found search_head_count(const Split& split, const Starts& starts, Effort& effort
   return best;
 }
 
+void seek_agreement(const Split& split, const Starts& starts, Effort& effort, Found& found) {
+  for (int start = 0; start < starts.options.starts && !effort.expired(); ++start) {
+    ++effort.starts;
+    const Candidate next = solve_start(split, found.best.heads(), starts, start, {}, effort);
+    found.challenge.agrees = distance(next, found.best) < kAgreement;
+    if (found.challenge.agrees || explains_better(next, found.best)) return;
+  }
+}
+
 bool more_heads_help(const Split& split, const Found& found, const Starts& starts, Effort& effort,
                      Certificate& certificate) {
   const Index heads = 2 * found.best.heads();

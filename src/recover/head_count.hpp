@@ -33,6 +33,9 @@ Candidate search_best_fit(const Split& split, Index heads, const Starts& starts,
 // explained, or more heads no longer help.
 Found search_head_count(const Split& split, const Starts& starts, Effort& effort, Certificate& certificate);
 
+// Starts until one ends at the heads that were found in another way, or explains more than they do.
+void seek_agreement(const Split& split, const Starts& starts, Effort& effort, Found& found);
+
 // For a given number of heads: would twice as many explain more?
 bool more_heads_help(const Split& split, const Found& found, const Starts& starts, Effort& effort,
                      Certificate& certificate);

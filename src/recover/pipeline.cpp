@@ -62,7 +62,9 @@ auto timed(Certificate& certificate, const std::string& name, Work&& work) {
 void test_noisy(const Split& split, const Units& units, const Starts& starts, Effort& effort, Found& found,
                 Certificate& certificate) {
   const RecoverOptions& options = starts.options;
-  if (options.heads && found.challenge.agrees)
+  const bool sculpted = options.method == RecoverMethod::sculpt;
+  if (sculpted) timed(certificate, "starts", [&] { return seek_agreement(split, starts, effort, found), 0; });
+  if ((options.heads || sculpted) && found.challenge.agrees)
     found.challenge.more_heads_help = more_heads_help(split, found, starts, effort, certificate);
   if (!found.challenge.agrees || found.challenge.more_heads_help) return;
   if (!options.heads || looks_degenerate(found.best))
@@ -122,10 +124,16 @@ Found find_heads(const Split& split, const Starts& starts, Effort& effort, Recov
                        : search_head_count(split, starts, effort, recovery.certificate);
 }
 
+// What sculpting alone reaches is shown as it is, whatever its error: nothing tests it.
+bool is_untested(const RecoverOptions& options) {
+  return options.method == RecoverMethod::sculpt && !options.sculpt.polish;
+}
+
 // The verdict on heads that explain something: with every digit and every challenge, or as they are.
 Proof test_heads(const Split& split, const Units& units, const Starts& starts, Effort& effort, Found& found,
                  Certificate& certificate) {
   const RecoverOptions& options = starts.options;
+  if (is_untested(options)) return {};
   if (options.best_fit || is_shown_alone(options.method)) {
     const Whiteness white = residual_whiteness(split, found.best, options.seed, effort.threads());
     certificate.residual_z = std::max(std::abs(white.between_tokens), white.with_functions);
@@ -156,6 +164,8 @@ void recover_heads(const Split& split, const Units& units, const RecoverOptions&
   const bool any_label = squared_norm(split.train_y) > 0;
   const Proof proof = any_label ? test_heads(split, units, starts, effort, found, certificate) : Proof{};
   certificate.status = verdict(split, found.best, found.challenge, proof, effort.expired());
+  if (is_untested(options) && certificate.status == RecoveryStatus::recovered)
+    certificate.status = RecoveryStatus::not_identified;
   if (options.best_fit && any_label) {
     if (!effort.expired()) certificate.status = RecoveryStatus::best_fit;
     certificate.best_fit = excess_error(split, found.best, effort.threads());

@@ -47,13 +47,17 @@ bool affinely_independent(MatrixView<const double> values, Matrix<double>& basis
   return true;
 }
 
-// One row: lambda, and the two scores.
+struct RowScores {
+  double residual, score, one_hot;  // squares; infinite where there is none
+};
+
+// One row: lambda, and its scores.
 class RowFit {
  public:
   RowFit(Index tokens, Index outputs) : shifted_(tokens, outputs), gram_(tokens, tokens) {}
 
-  // values: the k rows of X S. Writes lambda and returns {score, one-hot score}.
-  std::pair<double, double> operator()(MatrixView<const double> values, const double* y, double* lambda) {
+  // values: the k rows of X S. Writes lambda.
+  RowScores operator()(MatrixView<const double> values, const double* y, double* lambda) {
     const Index k = values.rows, e = values.cols;
     for (Index b = 0; b < k; ++b)
       for (Index c = 0; c < e; ++c) shifted_(b, c) = values(b, c) - y[c];
@@ -65,8 +69,6 @@ class RowFit {
       }
     const std::vector<double>& weights = solver_.solve(std::as_const(gram_).view());
     std::copy(weights.begin(), weights.end(), lambda);
-    const Index top = std::max_element(lambda, lambda + k) - lambda;
-    if (lambda[top] >= kOneHot) return {kNever, one_hot_score(values, top)};
     double residual = 0, variance = 0;
     for (Index j = 0; j < e; ++j) {
       double mean = 0, square = 0;
@@ -77,7 +79,9 @@ class RowFit {
       residual += mean * mean;
       variance += square - mean * mean;
     }
-    return {residual / variance, kNever};
+    const Index top = std::max_element(lambda, lambda + k) - lambda;
+    if (lambda[top] >= kOneHot) return {residual, kNever, one_hot_score(values, top)};
+    return {residual, residual / variance, kNever};
   }
 
  private:
@@ -98,22 +102,23 @@ class RowFit {
 Agreement measure_agreement(const Split& split, MatrixView<const double> s, int threads) {
   const MatrixView<const double> x = split.train_x, y = split.train_y;
   const Index k = split.tokens, e = y.cols, examples = x.rows / k;
-  Agreement out{Matrix<double>(x.rows, k), std::vector<double>(static_cast<std::size_t>(x.rows)),
-                std::vector<double>(static_cast<std::size_t>(x.rows))};
-  Matrix<double> values(x.rows, e);
-  multiply(Trans::no, Trans::no, 1.0, x, s, 0.0, values.view(), threads);
-  const double smallest = kDependent * squared_norm(values) / static_cast<double>(x.rows);
+  const std::vector<double> none(static_cast<std::size_t>(x.rows), kNever);
+  Agreement out{Matrix<double>(x.rows, k), Matrix<double>(x.rows, e), none, none, none};
+  multiply(Trans::no, Trans::no, 1.0, x, s, 0.0, out.values.view(), threads);
+  const double smallest = kDependent * squared_norm(out.values) / static_cast<double>(x.rows);
   parallel_for(threads, tile_count(examples, kTileExamples), [&](Index item, int) {
     const Tile tile = tile_at(examples, kTileExamples, item);
     RowFit fit(k, e);
     Matrix<double> basis(std::max<Index>(1, k - 1), e);
     for (Index first = tile.begin * k; first < (tile.begin + tile.size) * k; first += k) {
-      const MatrixView<const double> here = std::as_const(values).view().block(first, 0, k, e);
+      const MatrixView<const double> here = std::as_const(out.values).view().block(first, 0, k, e);
       const bool determined = affinely_independent(here, basis, smallest);
       for (Index row = first; row < first + k; ++row) {
-        const auto [score, one_hot] = fit(here, y.row(row), out.lambda.view().row(row));
-        out.score[static_cast<std::size_t>(row)] = determined ? score : kNever;
-        out.one_hot_score[static_cast<std::size_t>(row)] = determined ? one_hot : kNever;
+        const RowScores scores = fit(here, y.row(row), out.lambda.view().row(row));
+        if (!determined) continue;
+        const auto at = static_cast<std::size_t>(row);
+        out.residual[at] = scores.residual, out.score[at] = scores.score;
+        out.one_hot_score[at] = scores.one_hot;
       }
     }
   });

@@ -18,8 +18,10 @@ namespace headlens {
 inline constexpr double kOneHot = 0.95;
 
 struct Agreement {
-  Matrix<double> lambda;              // (n k, k)
-  std::vector<double> score;          // (n k); infinite where there is none
+  Matrix<double> lambda;         // (n k, k)
+  Matrix<double> values;         // X S, (n k, e)
+  std::vector<double> residual;  // (n k): |Y_a - lambda^T X S|^2; infinite where lambda is not determined
+  std::vector<double> score;     // (n k); infinite where there is none
   std::vector<double> one_hot_score;  // (n k); infinite unless max lambda >= 0.95
 };
 Agreement measure_agreement(const Split& split, MatrixView<const double> s, int threads);

@@ -32,7 +32,7 @@ class Body {
 };
 
 // d^2 (N + d^2) memory at most; O(N d^4 + d^6) flops for N slabs.
-std::unique_ptr<Body> carve_ellipsoid(const Cuts& cuts, int threads);
+std::unique_ptr<Body> carve_ellipsoid(const Cuts& cuts, const Effort& effort);
 // Takes the 8 d^2 best slabs at most (4 d^2 where that is more than 1024), and a quarter as many half-spaces.
 // The seed draws the planes whose touching points show the long directions. `effort` outlives the body.
 std::unique_ptr<Body> carve_polytope(const Cuts& cuts, std::uint64_t seed, const Effort& effort);

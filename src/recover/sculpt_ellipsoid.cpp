@@ -5,6 +5,7 @@
 #include "linalg/eigen.hpp"
 #include "linalg/gram.hpp"
 #include "recover/sculpt_body.hpp"
+#include "recover/sculpt_centre.hpp"
 
 namespace headlens {
 namespace {
@@ -12,17 +13,22 @@ namespace {
 constexpr Index kTileCuts = 4096;
 constexpr double kFlat = 1e-12;  // of the largest eigenvalue: a direction that no slab has seen
 
+// Over the slabs that are no outliers, and the half-spaces that the centre misses (sculpt_centre.hpp):
 // sum_j w_j (<Theta, z_j> - t_j)^2 = Theta^T M Theta - 2 b^T Theta + constant, in the eigenbasis of M.
 class Ellipsoid : public Body {
  public:
-  Ellipsoid(const Cuts& cuts, int threads) : size_(cuts.unknowns()) {
+  Ellipsoid(const Cuts& all, const Effort& effort) : size_(all.unknowns()) {
+    Centre centre = find_centre(all, effort);
+    Cuts& cuts = centre.cuts;
+    outliers_ = centre.outliers;
+    cuts.slabs.insert(cuts.slabs.end(), cuts.half_spaces.begin(), cuts.half_spaces.begin() + centre.missed);
     Matrix<double> gram = Matrix<double>::zeros(size_, size_);
     std::vector<double> moment(static_cast<std::size_t>(size_), 0.0);
     double weight = 0;
     for (Index first = 0; first < static_cast<Index>(cuts.slabs.size()); first += kTileCuts) {
       Matrix<double> normals(std::min(kTileCuts, static_cast<Index>(cuts.slabs.size()) - first), size_);
       write_normals(cuts, cuts.slabs, first, normals);
-      add_inner(std::as_const(normals).view(), gram, threads);
+      add_inner(std::as_const(normals).view(), gram, effort.threads());
       for (Index r = 0; r < normals.rows(); ++r) {
         const Cut& cut = cuts.slabs[static_cast<std::size_t>(first + r)];
         weight += cut.weight;
@@ -36,6 +42,7 @@ class Ellipsoid : public Body {
     coefficients_ = in_eigenbasis(moment);
   }
 
+  Index outliers() const override { return outliers_; }
   Index unknowns() const override { return size_; }
 
   bool contains(const std::vector<double>& theta) const override {
@@ -110,7 +117,7 @@ class Ellipsoid : public Body {
     return sum;
   }
 
-  Index size_;
+  Index size_, outliers_ = 0;
   double slack_ = 0;
   SymmetricEigen eigen_;
   std::vector<double> coefficients_;  // of b
@@ -118,8 +125,8 @@ class Ellipsoid : public Body {
 
 }  // namespace
 
-std::unique_ptr<Body> carve_ellipsoid(const Cuts& cuts, int threads) {
-  return std::make_unique<Ellipsoid>(cuts, threads);
+std::unique_ptr<Body> carve_ellipsoid(const Cuts& cuts, const Effort& effort) {
+  return std::make_unique<Ellipsoid>(cuts, effort);
 }
 
 }  // namespace headlens

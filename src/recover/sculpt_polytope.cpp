@@ -9,6 +9,7 @@
 #include "linalg/linear_program.hpp"
 #include "linalg/min_norm_point.hpp"
 #include "recover/sculpt_body.hpp"
+#include "recover/sculpt_centre.hpp"
 
 namespace headlens {
 namespace {
@@ -17,7 +18,7 @@ using Vector = std::vector<double>;
 
 constexpr Index kSlabsPerUnknown = 8;
 constexpr Index kMostSlabs = 1024;  // but no fewer than 4 an unknown: programs of more take minutes
-constexpr double kInflation = 10;   // half-width of a slab over the tolerance of its row
+constexpr double kInflation = 3;    // half-width of a slab over the tolerance of its row
 constexpr double kBox = 50;         // |Theta_ab| at most, so that every program is bounded
 // Programs cost about d^6, so there are fewer of them beyond d = 8.
 constexpr Index kMostChords = 96, kFewestChords = 16;
@@ -31,61 +32,32 @@ double dot(const double* a, const Vector& b) {
   return sum;
 }
 
-// argmin sum_j |n_j Theta - t_j|, from the dual program max t^T y over N^T y = 0, |y_j| <= 1: d^2 rows only.
-// Outliers do not move it, where they would move least squares.
-Vector least_absolute(const Matrix<double>& normals, const Vector& offsets, const Effort& effort) {
-  const Index count = normals.rows(), size = normals.cols();
-  if (count == 0) return Vector(static_cast<std::size_t>(size), 0.0);
-  Matrix<double> transposed(size, count);
-  for (Index i = 0; i < count; ++i)
-    for (Index j = 0; j < size; ++j) transposed(j, i) = normals(i, j);
-  const auto rows = static_cast<std::size_t>(size), columns = static_cast<std::size_t>(count);
-  LinearProgram program(transposed, {Vector(rows, 0.0), Vector(rows, 0.0)},
-                        {Vector(columns, -1.0), Vector(columns, 1.0)});
-  Vector objective;
-  for (const double t : offsets) objective.push_back(-t);
-  LpSolution solution = program.minimise(objective, [&] { return effort.must_stop(); });
-  if (!solution.ok()) return Vector(rows, 0.0);
-  for (double& x : solution.duals) x = -x;
-  return solution.duals;
-}
-
 class Polytope : public Body {
  public:
-  Polytope(const Cuts& cuts, std::uint64_t seed, const Effort& effort)
-      : size_(cuts.unknowns()), seed_(seed), effort_(effort) {
+  Polytope(const Cuts& all, std::uint64_t seed, const Effort& effort)
+      : size_(all.unknowns()), seed_(seed), effort_(effort) {
     const Index most = std::max(4 * size_, std::min(kSlabsPerUnknown * size_, kMostSlabs));
-    const Index slabs = std::min(most, static_cast<Index>(cuts.slabs.size()));
+    Cuts some = all;
+    some.slabs.resize(std::min(some.slabs.size(), static_cast<std::size_t>(most)));
+    Centre centre = find_centre(some, effort);
+    const Cuts& cuts = centre.cuts;
+    const auto slabs = static_cast<Index>(cuts.slabs.size());
     const Index halves = std::min(most / 4, static_cast<Index>(cuts.half_spaces.size()));
-    Matrix<double> normals(slabs, size_), bounds(halves, size_);
-    write_normals(cuts, cuts.slabs, 0, normals);
-    write_normals(cuts, cuts.half_spaces, 0, bounds);
-    const auto offset = [](const Cut& cut) { return std::sqrt(cut.weight) * cut.offset; };
-    Vector offsets;
-    for (Index i = 0; i < slabs; ++i) offsets.push_back(offset(cuts.slabs[static_cast<std::size_t>(i)]));
-    centre_ = least_absolute(normals, offsets, effort);
-    const double half_width = kInflation * cuts.tolerance;
-    // Cuts that miss the centre would empty the body.
+    outliers_ = centre.outliers;
+    centre_ = std::move(centre.theta);
+    rows_ = Matrix<double>(slabs + halves, size_);
+    write_normals(cuts, cuts.slabs, 0, rows_.view().block(0, 0, slabs, size_));
+    write_normals(cuts, cuts.half_spaces, 0, rows_.view().block(slabs, 0, halves, size_));
     Vector lower, upper;
-    std::vector<const double*> kept;
-    const auto keep = [&](const double* normal, double from, double to) {
-      const double at = dot(normal, centre_);
-      if (at < from || at > to) {
-        ++outliers_;
-        return;
-      }
-      kept.push_back(normal), lower.push_back(from), upper.push_back(to);
-    };
-    for (Index i = 0; i < slabs; ++i) {
-      const double t = offsets[static_cast<std::size_t>(i)];
-      keep(normals.view().row(i), t - half_width, t + half_width);
+    for (Index i = 0; i < slabs + halves; ++i) {
+      const bool slab = i < slabs;
+      const Cut& cut = (slab ? cuts.slabs : cuts.half_spaces)[static_cast<std::size_t>(slab ? i : i - slabs)];
+      const double at = dot(rows_.view().row(i), centre_), offset = std::sqrt(cut.weight) * cut.offset;
+      const double half_width = slab ? kInflation * cuts.tolerance : 0;
+      // A cut that the centre misses a little is moved to hold it: the body must not be empty.
+      lower.push_back(slab ? std::min(at, offset - half_width) : -kInfinity);
+      upper.push_back(std::max(at, offset + half_width));
     }
-    for (Index i = 0; i < halves; ++i)
-      keep(bounds.view().row(i), -kInfinity,
-           offset(cuts.half_spaces[static_cast<std::size_t>(i)]) + half_width);
-    rows_ = Matrix<double>(static_cast<Index>(kept.size()), size_);
-    for (Index i = 0; i < rows_.rows(); ++i)
-      std::copy_n(kept[static_cast<std::size_t>(i)], size_, rows_.view().row(i));
     const auto columns = static_cast<std::size_t>(size_);
     bounds_ = {std::move(lower), std::move(upper)};
     program_ = std::make_unique<LinearProgram>(

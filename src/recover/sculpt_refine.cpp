@@ -142,8 +142,9 @@ Refinement refine_sharp(const Split& split, const std::vector<double>& proxy, Ef
 }  // namespace
 
 Index final_rows(const Split& split) {
-  const Index d = split.train_x.cols;
-  return std::max<Index>(1, 8 * d * d / std::max<Index>(1, split.tokens - 1));
+  const Index d = split.train_x.cols, others = std::max<Index>(1, split.tokens - 1);
+  const Index fewest = std::max<Index>(1, 2 * d * d / others);
+  return std::clamp(split.train_x.rows / 8, fewest, 4 * fewest);
 }
 
 Index first_rows(const Split& split) {

@@ -22,7 +22,8 @@ struct Refinement {
   std::string kind;
 };
 
-// Rows that the last pass accepts: enough for 8 slabs an unknown.
+// Rows that the last round of the refinement accepts: enough for 8 slabs per unknown, or for 2 where that
+// would be more than an eighth of all rows.
 Index final_rows(const Split& split);
 // Rows that the first pass accepts: a fifth, at least the final ones.
 Index first_rows(const Split& split);

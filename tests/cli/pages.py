@@ -34,6 +34,7 @@ NOT_RUN = {
     "headlens completion zsh >": "writes into the shell's own folder",
     "headlens man |": "opens a pager",
     "headlens inspect --weights-q WQ.npy": "needs the weights of a published model, which are not kept here",
+    "headlens inspect --weights MODEL.safetensors": "needs the weights of a published model, which are not kept here",
     "headlens generate examples --layer rxn64.npz": "needs the layer of that model",
     "headlens recover rxn64-examples.npz": "needs the examples of that layer",
 }

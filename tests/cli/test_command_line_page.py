@@ -116,6 +116,7 @@ EXAMPLES = [
     "compare layer.npz layer.npz",
     "inspect layer.npz",
     "inspect hard-layer.npz --fourier 2",
+    "inspect layer.npz --tails --samples 100",
     "study run study.toml -o results.db",
     "study status results.db",
     "report results.db -o report",

@@ -1,6 +1,7 @@
 """headlens inspect: layers and checkpoints, against multi-head attention written out in NumPy."""
 
 import json
+import math
 import signal
 import struct
 import subprocess
@@ -165,6 +166,73 @@ def test_numbers_of_heads(save):
     assert np.isclose(closest["distance"], min(pairs.values()), rtol=1e-13)
     assert report["heads"] == report["distinct_heads"] == 4
     assert (report["tokens"], report["samples"], report["outputs"], report["file"]) == (4, 50, 3, None)
+
+
+def spectrum(a):
+    s = np.linalg.svd(a, compute_uv=False)
+    rank = int((s > 1e-8 * np.sqrt(len(s)) * s[0]).sum())
+    return rank, s[0] / s[rank - 1]
+
+
+def test_conditions_of_the_proof(save):
+    data = random_layer(m=3, d=5, e=5, seed=4)
+    data["W"][1, :, 0] = data["W"][1, :, 1]  # one head without full rank
+    data["Theta"][2] = np.eye(5) * 2
+    path = save(**data).path
+    found = run_json("inspect --samples 50", path)["conditions"]
+    for head, theta, w in zip(found["per_head"], data["Theta"], data["W"]):
+        rank, ratio = spectrum(w)
+        assert (head["w"]["rank"], head["w"]["full_rank"], head["theta_rank"]) == (rank, 5, 5)
+        assert np.isclose(head["w"]["condition_on_range"], ratio, rtol=1e-7)
+        assert head["w"]["condition"] == (head["w"]["condition_on_range"] if rank == 5 else None)
+        share = np.trace(theta) ** 2 / 5 / (theta**2).sum()
+        assert np.isclose(head["identity_share"], share, rtol=1e-12)
+    rank, ratio = spectrum(data["W"].sum(0))
+    assert found["w_sum"]["rank"] == rank == 5 and np.isclose(found["w_sum"]["condition"], ratio, rtol=1e-7)
+    text = run("inspect --samples 50", path).stdout
+    assert "[ ] every W well conditioned           head 1 is worst: rank 4 of 5" in text
+    assert "[ ] Theta not near the identity        head 2 is nearest: the identity has 1e+02 %" in text
+    assert "[x] Theta apart from one another" in text
+
+
+def test_conditions_of_a_zero_layer(save):
+    zero = save(Theta=np.zeros((1, 3, 3)), W=np.zeros((1, 3, 2))).path
+    report = run_json("inspect --tails --samples 50", zero)
+    assert report["conditions"]["w_sum"] == {
+        "rank": 0,
+        "full_rank": 2,
+        "condition": None,
+        "condition_on_range": 0,
+    }
+    assert report["tails"] == [None]
+    assert "no logits" in run("inspect --tails --samples 50", zero).stdout
+
+
+def test_tails_against_all_signs(save):
+    """With d = 4 there are 256 pairs of tokens. The distance of 100000 samples lies within the bound of Dvoretzky,
+    Kiefer and Wolfowitz, at a confidence of 1 - 1e-9, and the shares within their own at 5 deviations."""
+    data = random_layer(m=2, d=4, seed=6)
+    n = 100000
+    found = run_json("inspect --tails --samples", n, save(**data).path)["tails"]
+    signs = np.array(np.meshgrid(*[[-1, 1]] * 4)).reshape(4, -1).T
+    for head, theta in zip(found, data["Theta"]):
+        z = np.sort((signs @ theta @ signs.T).ravel()) / np.linalg.norm(theta)
+        below = np.array([0.5 * math.erfc(-x / math.sqrt(2)) for x in z])
+        at = np.arange(len(z)) / len(z)
+        want = max((below - at).max(), (at + 1 / len(z) - below).max())
+        assert abs(head["kolmogorov_distance"] - want) < math.sqrt(math.log(2e9) / 2 / n)
+        for tail, deviations in zip(head["tails"], (1, 2, 3, 4)):
+            share = (np.abs(z) > deviations).mean()
+            assert tail["deviations"] == deviations
+            assert abs(tail["share"] - share) <= 5 * math.sqrt(share * (1 - share) / n)
+            assert math.isclose(tail["gaussian"], math.erfc(deviations / math.sqrt(2)), rel_tol=1e-14)
+            assert tail["ratio"] == tail["share"] / tail["gaussian"]
+
+
+def test_tails_do_not_depend_on_threads(save):
+    path = save(**random_layer()).path
+    one, three = (run("inspect --tails --samples 3000 --json --threads", t, path).stdout for t in (1, 3))
+    assert one == three
 
 
 def test_agreement_against_sampling(save):

@@ -362,8 +362,10 @@ def test_theory_inspection_and_comparison(tmp_path):
     a.save(tmp_path / "a.npz")
     b.save(tmp_path / "b.npz")
     assert vars(headlens.compare(a, b)) == run_json("compare", tmp_path / "a.npz", tmp_path / "b.npz")
-    said = run_json("inspect", tmp_path / "a.npz", "--samples 300 --tokens 3")
-    assert headlens.inspect(a, samples=300, tokens=3) == {k: v for k, v in said.items() if k != "file"}
+    said = run_json("inspect", tmp_path / "a.npz", "--samples 300 --tokens 3 --tails")
+    assert headlens.inspect(a, samples=300, tokens=3, tails=True) == {
+        k: v for k, v in said.items() if k != "file"
+    }
 
 
 STUDY = """

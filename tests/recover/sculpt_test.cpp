@@ -12,123 +12,13 @@
 #include "recover/sculpt_refine.hpp"
 #include "recover/sculpt_span.hpp"
 #include "recover/sculpt_sum.hpp"
+#include "sculpt_plant.hpp"
 
 namespace headlens {
 namespace {
 
-using Vector = std::vector<double>;
-
-struct Plant {
-  AttentionLayer layer;
-  Examples examples;
-  Split split;
-};
-
-Plant plant(AttentionLayer layer, Index tokens, Index count, Inputs inputs = Inputs::signs) {
-  Examples examples =
-      draw_examples(layer, {.count = count, .tokens = tokens, .inputs = inputs, .seed = 3}, {});
-  const Split split = hold_out(examples);
-  return {std::move(layer), std::move(examples), split};
-}
-
-AttentionLayer equal_heads(AttentionLayer layer) {
-  const Index size = layer.dim() * layer.dim();
-  for (Index i = 1; i < layer.heads(); ++i)
-    std::copy_n(layer.theta.data<double>(), size, layer.theta.data<double>() + i * size);
-  return layer;
-}
-
-Matrix<double> true_sum(const AttentionLayer& layer) {
-  Matrix<double> s = Matrix<double>::zeros(layer.dim(), layer.outputs());
-  for (Index i = 0; i < layer.w.size(); ++i)
-    s.data()[i % (layer.dim() * layer.outputs())] += layer.w.data<double>()[i];
-  return s;
-}
-
-Vector theta_of(const AttentionLayer& layer, Index head) {
-  const Index size = layer.dim() * layer.dim();
-  const double* from = layer.theta.data<double>() + head * size;
-  return {from, from + size};
-}
-
-double relative_distance(const Matrix<double>& a, const Matrix<double>& b) {
-  double sum = 0;
-  for (Index i = 0; i < a.rows() * a.cols(); ++i) sum += std::pow(a.data()[i] - b.data()[i], 2);
-  return std::sqrt(sum / squared_norm(b));
-}
-
-double dot(const double* a, const Vector& b) {
-  double sum = 0;
-  for (std::size_t j = 0; j < b.size(); ++j) sum += a[j] * b[j];
-  return sum;
-}
-
-// |projection of unit u on the span of orthonormal rows|
-double inside_span(const Matrix<double>& rows, const Vector& u) {
-  double sum = 0;
-  for (Index i = 0; i < rows.rows(); ++i) sum += std::pow(dot(rows.view().row(i), u), 2);
-  return std::sqrt(sum);
-}
-
 const RecoverOptions kOptions{};
 const Execution kExecution{.threads = 1};
-
-// With Theta = 0 attention is uniform, Y = mean of the tokens times S, and both estimates are exact.
-TEST(Sculpt, SumOfProjectionsIsExactForUniformAttention) {
-  for (const Index tokens : {2, 4}) {
-    const Plant p = plant(draw_teacher({.heads = 2, .dim = 5, .outputs = 3, .scale = 0}), tokens, 200);
-    EXPECT_LT(relative_distance(sum_of_projections(p.split, 1).s, true_sum(p.layer)), 1e-10);
-  }
-}
-
-TEST(Sculpt, SumOfProjectionsIsCrudeOtherwise) {
-  const Plant p = plant(draw_teacher({.heads = 2, .dim = 8, .scale = 0.5}), 4, 4000);
-  EXPECT_LT(relative_distance(sum_of_projections(p.split, 1).s, true_sum(p.layer)), 0.2);
-}
-
-// Heads that are equal attend alike everywhere: lambda is the attention, scores vanish, and the true Theta
-// meets every slab exactly and every half-space.
-TEST(Sculpt, SlabsHoldTheCommonTheta) {
-  for (const Index tokens : {2, 4}) {
-    const Plant p = plant(equal_heads(draw_teacher({.heads = 3, .dim = 5, .scale = 2})), tokens, 300);
-    const Agreement agreement = measure_agreement(p.split, true_sum(p.layer), 1);
-    const AcceptedRows accepted = lowest_scores(agreement.score, 300);
-    ASSERT_EQ(accepted.rows.size(), 300u);
-    EXPECT_LT(accepted.tolerance, 1e-7);
-    const Cuts cuts = cuts_from(p.split, agreement, accepted);
-    ASSERT_GE(cuts.slabs.size(), 300u);
-    const Vector theta = theta_of(p.layer, 0);
-    Matrix<double> normals(static_cast<Index>(cuts.slabs.size()), cuts.unknowns());
-    write_normals(cuts, cuts.slabs, 0, normals);
-    for (Index i = 0; i < normals.rows(); ++i) {
-      const Cut& cut = cuts.slabs[static_cast<std::size_t>(i)];
-      EXPECT_NEAR(dot(normals.view().row(i), theta), std::sqrt(cut.weight) * cut.offset, 1e-8);
-    }
-    AcceptedRows wide = accepted;
-    wide.tolerance = 1e-3;  // the half-spaces of rows that agree this closely
-    const Cuts with_halves = cuts_from(p.split, agreement, wide);
-    Matrix<double> halves(static_cast<Index>(with_halves.half_spaces.size()), cuts.unknowns());
-    write_normals(with_halves, with_halves.half_spaces, 0, halves);
-    for (Index i = 0; i < halves.rows(); ++i) {
-      const Cut& cut = with_halves.half_spaces[static_cast<std::size_t>(i)];
-      EXPECT_LE(dot(halves.view().row(i), theta), std::sqrt(cut.weight) * cut.offset);
-    }
-  }
-}
-
-TEST(Sculpt, AgreementDoesNotDependOnThreads) {
-  const Plant p = plant(draw_teacher({.heads = 2, .dim = 6}), 3, 900);
-  const Agreement one = measure_agreement(p.split, true_sum(p.layer), 1),
-                  three = measure_agreement(p.split, true_sum(p.layer), 3);
-  EXPECT_EQ(one.score, three.score);
-}
-
-TEST(Sculpt, LowestScoresLeavesOutRowsWithoutOne) {
-  const AcceptedRows rows = lowest_scores({4, INFINITY, 1, 9, 1, NAN}, 3);
-  EXPECT_EQ(rows.rows, (std::vector<Index>{2, 4, 0}));
-  EXPECT_EQ(rows.tolerance, 2);
-  EXPECT_TRUE(lowest_scores({INFINITY}, 3).rows.empty());
-}
 
 // Slabs that are exact for every point of a plane through `base`: rows whose z is orthogonal to it do not
 // exist in general, so offsets are made from the base and weights fall with |<z, plane>|.
@@ -170,7 +60,7 @@ PlantedCuts planted_cuts(Index dimension, Index count, double tolerance) {
 class Bodies : public testing::TestWithParam<SculptForm> {
  protected:
   std::unique_ptr<Body> carve(const Cuts& cuts) {
-    return GetParam() == SculptForm::least_squares ? carve_ellipsoid(cuts, 1)
+    return GetParam() == SculptForm::least_squares ? carve_ellipsoid(cuts, effort)
                                                    : carve_polytope(cuts, 7, effort);
   }
   Effort effort{kOptions, kExecution};
@@ -218,20 +108,19 @@ TEST_P(Bodies, FindTheSmallestPoint) {
   EXPECT_GE(dot(smallest.data(), p.base), square * (1 - 1e-3));
 }
 
+TEST_P(Bodies, LeaveOutOutliers) {
+  PlantedCuts p = planted_cuts(1, 200, 0.01);
+  for (std::size_t i = 0; i < 10; ++i) p.cuts.slabs[12 * i].offset += 5;
+  const std::unique_ptr<Body> body = carve(p.cuts);
+  EXPECT_EQ(body->outliers(), 10);
+  EXPECT_TRUE(body->contains(p.base));
+}
+
 INSTANTIATE_TEST_SUITE_P(Sculpt, Bodies,
                          testing::Values(SculptForm::least_squares, SculptForm::linear_program),
                          [](const auto& form) {
                            return form.param == SculptForm::least_squares ? "Ellipsoid" : "Polytope";
                          });
-
-TEST(Sculpt, PolytopeLeavesOutOutliers) {
-  PlantedCuts p = planted_cuts(1, 200, 0.01);
-  for (std::size_t i = 0; i < 10; ++i) p.cuts.slabs[12 * i].offset += 5;
-  Effort effort(kOptions, kExecution);
-  const std::unique_ptr<Body> body = carve_polytope(p.cuts, 7, effort);
-  EXPECT_EQ(body->outliers(), 10);
-  EXPECT_TRUE(body->contains(p.base));
-}
 
 TEST(Sculpt, RefinementImprovesTheSum) {
   for (const double scale : {2.0, 8.0}) {
@@ -239,8 +128,8 @@ TEST(Sculpt, RefinementImprovesTheSum) {
     Effort effort(kOptions, kExecution);
     const ProjectionSum crude = sum_of_projections(p.split, 1);
     const Agreement agreement = measure_agreement(p.split, crude.s, 1);
-    const Cuts cuts = cuts_from(p.split, agreement, lowest_scores(agreement.score, first_rows(p.split)));
-    const Vector proxy = carve_ellipsoid(cuts, 1)->minimum_norm_point();
+    const Cuts cuts = cuts_from(p.split, agreement, first_rows(p.split));
+    const Vector proxy = carve_ellipsoid(cuts, effort)->minimum_norm_point();
     const Refinement refined = refine_sum(p.split, agreement, proxy, effort);
     EXPECT_EQ(refined.kind, scale > 4 ? "trimmed" : "one head");
     EXPECT_LT(relative_distance(refined.sum.s, true_sum(p.layer)),
