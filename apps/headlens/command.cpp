@@ -25,8 +25,9 @@ bool g_stdout_taken = false;
 
 constexpr unsigned kPatienceSeconds = 1;
 
-// A single call of LAPACK may work for seconds and asks nobody. Nothing is lost by ending the process inside such
-// a call, for results are written after the work; only an output that is half written must be removed first.
+// A single call of LAPACK may work for seconds and asks nobody. Nothing is lost by ending the process inside
+// such a call, for results are written after the work; only an output that is half written must be removed
+// first.
 void on_patience_over(int) {
   if (unfinished_files() > 0) {
     alarm(kPatienceSeconds);

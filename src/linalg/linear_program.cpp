@@ -10,7 +10,7 @@
 namespace headlens {
 namespace {
 
-constexpr int kPivots = 100;      // between two looks at the clock
+constexpr int kPivots = 100;       // between two looks at the clock
 constexpr int kMostSlices = 2000;  // ends what would cycle
 
 }  // namespace

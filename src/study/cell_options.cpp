@@ -38,7 +38,8 @@ const std::vector<CellOption>& fit_options() {
       {"loss", Kind::word, word("squared")},
       {"huber-delta", Kind::real, 1.0},
       {"ridge", Kind::real_or_word, word("auto")},
-      {"norm-ball", Kind::word, word("none"), true},  // "K1,K2", or "theory": those of the target's complexity
+      {"norm-ball", Kind::word, word("none"),
+       true},  // "K1,K2", or "theory": those of the target's complexity
       {"intercept", Kind::flag, true},
       {"solver", Kind::word, word("auto")},
       {"mean", Kind::word, word("identity"), true},
