@@ -59,8 +59,8 @@ class Campaign {
 
   RunSummary run() {
     Store store = Store::open_to_write(path_);
+    look_around(store);  // refuses a damaged store before anything is written
     store.put_study({study_.name, study_.source, options_.command_line});
-    look_around(store);
     const Index failed_before = options_.retry_failed ? 0 : summary_.failed;
     watched_team(
         static_cast<int>(std::min<std::size_t>(static_cast<std::size_t>(jobs_), pending_.size())),

@@ -268,7 +268,7 @@ def test_read_only_store(study, tmp_path):
             folder.chmod(0o755)
 
 
-TINY = {
+SHORTENED = {
     "keys": "fixed.samples=20 grid.keys=[3] grid.degree=[2]",
     "mean": "fixed.samples=20 grid.bias-scale=[0,2]",
     "mixture": "fixed.samples=20 grid.weight=[0.5]",
@@ -280,9 +280,9 @@ TINY = {
 }
 
 
-@pytest.mark.parametrize("name", TINY)
+@pytest.mark.parametrize("name", SHORTENED)
 def test_studies_of_the_model_run_when_made_tiny(tmp_path, name):
-    changes = f"seeds=[1] fixed.test-samples=20 {TINY[name]}".split()
+    changes = f"seeds=[1] fixed.test-samples=20 {SHORTENED[name]}".split()
     text = (ROOT / "studies" / f"{name}-small.toml").read_text().split("[[figure]]")[0].replace("500", "20")
     (tmp_path / "s.toml").write_text(text)
     options = " ".join(f"--set {change}" for change in changes)
