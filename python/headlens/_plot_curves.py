@@ -213,6 +213,7 @@ def _theory_of(cells: list[Any]) -> Theory | None:
     """What theory says of these cells; None where it is silent (docs/reports.md says where)."""
     row, samples = cells[0], sorted(_distinct(cells, "samples"))
     asked = {"score": "relu", "positions": "none", "weight-scale": "auto", "norm-ball": "none"}
+    asked |= {"mean": "identity", "head-rank": "full"}
     asked |= {"loss": "squared", "ridge": "auto", "intercept": True}
     asked |= {"matrix": "identity"} if row.get("model") == "brfa" else {"bias-scale": "auto"}
     if any(row.get(name, value) != value for name, value in asked.items()) or "heads" not in row:

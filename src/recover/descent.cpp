@@ -57,14 +57,15 @@ class Loss {
       std::copy_n(split_.train_y.row(i), residual_.cols(), residual_.view().row(i));
     multiply(Trans::no, Trans::no, 1.0, std::as_const(phi_).view(), std::as_const(w.value).view(), -1.0,
              residual_.view(), threads_);
-    const double factor = 2 / y_squares_;
+    const double factor = y_squares_ > 0 ? 2 / y_squares_ : 0;
     multiply(Trans::yes, Trans::no, factor, std::as_const(phi_).view(), std::as_const(residual_).view(), 0.0,
              w.gradient.view(), threads_);
     map_.values(w.value.view(), values_.view());
     map_.adjoint(p_.view(), values_.view(), residual_.view(), theta.gradient.view());
     for (Index i = 0; i < theta.gradient.rows() * theta.gradient.cols(); ++i)
       theta.gradient.data()[i] *= factor;
-    return squared_norm(residual_) / y_squares_;
+    return y_squares_ > 0 ? squared_norm(residual_) / y_squares_
+                          : 1;  // zero labels: there is nothing to learn
   }
 
  private:
@@ -117,7 +118,7 @@ Candidate find_by_descent(const Split& split, const RecoverOptions& options, Eff
     Candidate from =
         random_layer(split.train_x.cols, split.train_y.cols, *options.heads, options.seed, start);
     Candidate next = descend(split, std::move(from), options.steps, effort);
-    if (start == 0 || next.held_out_error < best.held_out_error) best = std::move(next);
+    if (start == 0 || !(best.held_out_error <= next.held_out_error)) best = std::move(next);
     if (best.held_out_error <= kProof) break;
   }
   return best;

@@ -17,7 +17,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr double kSpareBits = 32;  // fewer, and chance could pass for a proof: labels have one bit each
+constexpr double kAsGood = 1 - 1e-9;  // correlation of a second set that explains the labels as well
+constexpr double kSpareBits = 32;     // fewer, and chance could pass for a proof: labels have one bit each
 
 // Heads of a parity as a candidate, for the error that every method is certified by.
 Candidate candidate_of(Index dim, const std::vector<Index>& set, const ParityFit& fit) {
@@ -124,7 +125,10 @@ class ParityLearner {
         options_.method == RecoverMethod::linear_algebra && report.rank < train_.bits.rows();
     const bool explains = learned.held_out_error < kProof;
     if (effort_.expired() && !explains) return RecoveryStatus::stalled;
-    if (undecided || report.spare_bits < kSpareBits) return RecoveryStatus::needs_more_examples;
+    // Not `<`: with no example that has the control on, the bits are not a number.
+    if (undecided || !(report.spare_bits >= kSpareBits)) return RecoveryStatus::needs_more_examples;
+    if (explains && learned.steps && (learned.steps->unseen > 0 || report.next_correlation > kAsGood))
+      return RecoveryStatus::needs_more_examples;
     return explains ? RecoveryStatus::recovered : RecoveryStatus::not_identified;
   }
 
@@ -170,7 +174,7 @@ class ParityLearner {
   // step function that are mostly the same say less: -log2 of the share of the most frequent one.
   double confirming_bits(const Learned& learned) const {
     const auto active = static_cast<double>(report.active_examples);
-    if (!learned.steps) return active;
+    if (!learned.steps || train_.count() == 0) return active;
     const double* v = train_.labels.view().row(strongest_output(train_));
     std::vector<double> labels(v, v + train_.count());
     std::sort(labels.begin(), labels.end());
@@ -195,7 +199,9 @@ void explain_parity(const RecoverOptions& options, Certificate& certificate) {
   switch (certificate.status) {
     case RecoveryStatus::needs_more_examples:
       certificate.reason =
-          "There are too few examples with the control on to tell one hidden set from chance.";
+          "There are too few examples with the control on to tell one hidden set from chance, or to show "
+          "every "
+          "value of the hidden sum.";
       certificate.advice = "Give more examples.";
       return;
     case RecoveryStatus::not_identified:

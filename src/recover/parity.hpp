@@ -60,6 +60,7 @@ double squared_error(const ActiveExamples& active, const std::vector<Index>& set
 struct StepFit {
   Matrix<double> values;  // (e, 2 size + 1): the mean label of t = -size .. size, less the middle of its ends
   std::vector<double> rest;  // G(size)
+  Index unseen = 0;          // values of t that no example has, so that G is not known there
 
   double largest() const;  // |G|
 };

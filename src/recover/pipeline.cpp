@@ -167,7 +167,7 @@ void recover_heads(const Split& split, const Units& units, const RecoverOptions&
   if (is_untested(options) && certificate.status == RecoveryStatus::recovered)
     certificate.status = RecoveryStatus::not_identified;
   if (options.best_fit && any_label) {
-    if (!effort.expired()) certificate.status = RecoveryStatus::best_fit;
+    certificate.status = effort.expired() ? RecoveryStatus::stalled : RecoveryStatus::best_fit;
     certificate.best_fit = excess_error(split, found.best, effort.threads());
   }
   describe_proven(proof, found.best, units, certificate);

@@ -55,6 +55,10 @@ StepFit fit_steps(const ActiveExamples& active, const std::vector<Index>& set, M
     ++counts[static_cast<std::size_t>(t)];
     for (Index c = 0; c < outputs; ++c) out.values(c, t) += active.labels(c, i);
   }
+  // Examples with the control off say what G is at both ends.
+  const bool ends_known = active.count() < x.rows / 2;
+  for (Index t = 0; t <= last; ++t)
+    out.unseen += counts[static_cast<std::size_t>(t)] == 0 && !(ends_known && (t == 0 || t == last)) ? 1 : 0;
   for (Index c = 0; c < outputs; ++c) {
     double& rest = out.rest[static_cast<std::size_t>(c)];
     for (Index t = 0; t <= last; ++t)

@@ -57,7 +57,15 @@ std::optional<NormBall> read_norm_ball(const std::string& given, const FitInputs
   if (given == "theory") {
     const FeatureOptions& features = cell.fit.features;
     require(features.heads != kInfiniteHeads, "norm-ball: theory given, expected a number of heads");
-    const Theory theory = evaluate_theory({.task = cell.train, .model = features.kind, .samples = {2}}, {});
+    require(features.score == Score::relu && features.positions == Positions::none &&
+                !features.weight_scale && !features.mean && !features.head_rank &&
+                (!features.bias_scale || features.kind == ModelKind::brfa),
+            "norm-ball: theory given; it knows relu scores without positions, and heads of the usual mean, "
+            "scale and rank");
+    const Theory theory = evaluate_theory(
+        {.task = cell.train, .model = features.kind, .bias_scale = features.bias_scale, .samples = {2}}, {});
+    require(!theory.complexity_is_lower_bound,
+            "norm-ball: theory given, but the complexity of this target is known from below only");
     return NormBall{std::sqrt(theory.complexity), theory.complexity / static_cast<double>(features.heads)};
   }
   NormBall ball;

@@ -169,13 +169,18 @@ BiasedComplexity biased_complexity(const BiasedKernel& kernel, const std::vector
     while (lattice(target.type, most + kStep, most + kStep).size() <= kMaxPoints) most += kStep;
     const BiasedBlock block = kernel.block(target.type, most, most, &target);
     double before = 0, now = 0;
+    bool known = false;
     for (Index degree = target.type.first + kStep; degree <= most; degree += kStep) {
       const std::optional<double> next = norm(block, degree);
       if (!next) break;
       before = now;
       now = *next;
+      known = true;
       if (now - before <= 0.1 * kConverged * now) break;  // further out there is rounding alone
     }
+    require(known, "dim: ", kernel.dim(),
+            " given; the complexity of brfa is lost in rounding there, use fewer "
+            "dimensions");
     out.value += now;
     out.converged = out.converged && now - before <= kConverged * now;
   }

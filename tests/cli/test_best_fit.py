@@ -110,3 +110,11 @@ def test_the_time_limit_is_a_status(tmp_path, options):
     words = "--heads 6 --time-limit 0.3 --json -o", tmp_path / "l.npz"
     done = run("recover", tmp_path / "ex.npz", options, *words, status=3)
     assert json.loads(done.stdout)["status"] == "stalled"
+
+
+def test_zero_labels_have_nothing_to_learn(tmp_path):
+    x = np.random.default_rng(0).standard_normal((60, 4, 3))
+    np.savez(tmp_path / "ex.npz", X=x, Y=np.zeros((60, 4, 2)))
+    words = ("recover", tmp_path / "ex.npz", "--method gradient --heads 1 --steps 50 -o", tmp_path / "l.npz")
+    found = run_json(*words, status=3)
+    assert found["status"] == "not_identified" and found["train_error"] == 1

@@ -126,6 +126,34 @@ def test_brute_force_recovers_a_rounding(tmp_path):
     assert "no parity, but a function of the hidden sum" in text
 
 
+def test_a_rounding_is_never_certified_with_a_guessed_step(tmp_path):
+    """Sums of 6 hidden signs are rarely 5 or more: where no example has such a sum, its label is not known."""
+    certified = 0
+    for seed in range(12):
+        shape = {"dim": 12, "modulus": 3, "weight": 6, "count": 150 if seed % 2 else 1500, "seed": seed}
+        generate(tmp_path, "hard-rounding", **shape)
+        truth = dict(np.load(tmp_path / "truth.npz"))
+        words = ("recover", tmp_path / "ex.npz", "--method brute-force --heads 12 --threads 1")
+        found = run_json(*words, "-o", tmp_path / "found.npz", status=None)
+        assert found["status"] in ("recovered", "needs_more_examples")
+        if found["status"] == "recovered":
+            certified += 1
+            x = np.sign(np.random.default_rng(seed).standard_normal((20000, 2, 12)))
+            expected = outputs(truth, x)
+            error = np.abs(outputs(dict(np.load(tmp_path / "found.npz")), x) - expected).max()
+            assert error < 1e-6 * np.abs(expected).max(), seed
+    assert certified >= 4
+
+
+def test_no_active_example_is_no_proof(tmp_path):
+    x = np.sign(np.random.default_rng(0).standard_normal((300, 2, 6)))
+    x[:, :, 0] = 1
+    np.savez(tmp_path / "ex.npz", X=x, Y=0.5 * x[:, :, :1])
+    for method in "brute-force", "linear-algebra":
+        words = ("recover", tmp_path / "ex.npz", "--method", method, "-o", tmp_path / "l.npz")
+        assert run_json(*words, status=3)["status"] == "needs_more_examples"
+
+
 def test_brute_force(tmp_path):
     generate(tmp_path, dim=20, size=3, count=1000, seed=4)
     hidden = np.flatnonzero(np.load(tmp_path / "truth.npz")["hidden"]).tolist()

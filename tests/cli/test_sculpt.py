@@ -106,7 +106,6 @@ def test_no_polish_is_never_certified_though_one_head_is_exact(tmp_path):
         assert json.loads(certificate.read_text())["status"] in ("not_identified", "needs_more_examples")
 
 
-
 @pytest.mark.parametrize("heads", ["2", "auto"])
 def test_noisy_labels_are_certified_as_the_default_does(tmp_path, heads):
     generate(tmp_path, dim=4, count=1500)

@@ -1,5 +1,7 @@
 """headlens theory: known numbers, predictions against fits with infinitely many heads, JSON, refusals."""
 
+import json
+
 import numpy as np
 import pytest
 from binary import fit, refuse, run, run_json
@@ -126,6 +128,20 @@ def test_measured_errors_of_finitely_many_heads_are_the_predicted_ones(tmp_path,
         errors.append(run_json("evaluate", tmp_path / "m", test)["nmse"])
     deviation = np.std(errors, ddof=1) / np.sqrt(len(errors))
     assert abs(np.mean(errors) - predicted) <= max(0.1 * predicted, 2 * deviation), (predicted, errors)
+
+
+@pytest.mark.parametrize("dim", [50, 120, 300, 1000])
+def test_heads_around_zero_are_those_of_rfa_or_refused(dim):
+    """A bias of 0 is rfa; where rounding hides the complexity of brfa, none is printed."""
+    words = f"theory native --dim {dim} --keys 4 --samples 64"
+    exact = run_json(words)["complexity"]
+    done = run(words, "--model brfa --bias-scale 0 --json", status=None)
+    if done.returncode == 0:
+        found = json.loads(done.stdout)
+        bound = found["complexity_is_lower_bound"]
+        assert 0 < found["complexity"] <= exact * 1.001 and (bound or found["complexity"] >= exact * 0.99)
+    else:
+        assert done.returncode == 2 and "lost in rounding" in done.stderr
 
 
 def test_heads_needed():
