@@ -142,6 +142,10 @@ Weakest smallest_direction(const Matrix<double>& lower, const std::vector<double
 
 }  // namespace
 
+bool at_rounding(const Linearisation& at) {
+  return std::sqrt(at.squares) < rounding(at.theta, at.magnitude, at.spread);
+}
+
 bool explained(const Linearisation& at) {
   return std::sqrt(at.squares) < kAboveRounding * rounding(at.theta, at.magnitude, at.spread);
 }

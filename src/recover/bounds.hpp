@@ -30,6 +30,9 @@ struct Bounds {
 // weights (d): errors are measured in coordinates weights * those of the examples.
 Bounds bound_errors(const Linearisation& at, const std::vector<double>& weights);
 
+// Whether the residual is below the rounding that error bars allow for anyway: no further step narrows them.
+bool at_rounding(const Linearisation& at);
+
 // Is the residual no more than what rounding leaves? Of a candidate: also on the held-out examples, where
 // what the fit may be off by counts, too.
 bool explained(const Linearisation& at);

@@ -135,6 +135,7 @@ Proof test_heads(const Split& split, const Units& units, const Starts& starts, E
   const RecoverOptions& options = starts.options;
   if (is_untested(options)) return {};
   if (options.best_fit || is_shown_alone(options.method)) {
+    if (effort.expired()) return {.doubt = Doubt::out_of_time};
     const Whiteness white = residual_whiteness(split, found.best, options.seed, effort.threads());
     certificate.residual_z = std::max(std::abs(white.between_tokens), white.with_functions);
     if (options.best_fit || found.best.held_out_error > kProof) return {};
@@ -211,6 +212,13 @@ void RecoverOptions::validate() const {
   require(max_heads >= 1, "max-heads: ", max_heads, " given, expected 1 or more");
   require(starts >= 1, "starts: ", starts, " given, expected 1 or more");
   require(steps >= 1, "steps: ", steps, " given, expected 1 or more");
+  require(steps == RecoverOptions{}.steps || method == RecoverMethod::gradient, "steps: ", steps,
+          " given, but only method gradient counts them; the method is ", name(method));
+  const bool plain_sculpting =
+      sculpt.polish && sculpt.form == SculptForm::least_squares && sculpt.span == SpanForm::eigenvectors;
+  require(plain_sculpting || method == RecoverMethod::sculpt,
+          sculpt.polish ? "sculpt-form, span-form" : "polish", ": an option of method sculpt; the method is ",
+          name(method));
   require(heads || (!best_fit && method != RecoverMethod::gradient),
           "heads: auto given, expected a number with ", best_fit ? "a best fit" : "method gradient");
   require(!best_fit || method == RecoverMethod::varpro, "best-fit: given with method ", name(method),

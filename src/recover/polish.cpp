@@ -5,6 +5,7 @@
 
 #include "linalg/blas.hpp"
 #include "linalg/qr.hpp"
+#include "recover/bounds.hpp"
 #include "recover/normal_equations.hpp"
 
 namespace headlens {
@@ -14,6 +15,7 @@ constexpr int kMostSteps = 100, kMostRejections = 10;
 constexpr double kFirstDamping = 1e-12, kLeastDamping = 1e-15;  // in units of the squared columns of P_perp J
 constexpr double kSlow = 0.9;  // of the squared residual: what is left after a step that hardly helps
 constexpr int kSlowSteps = 10;
+constexpr Index kCostly = 400;  // entries of Theta from which on a step takes a tenth of a second or more
 constexpr double kNothingLeft = 1e-6;  // of the squared residual: what the next step could still remove
 
 // argmin |L^T step - along|^2 + damping sum_j |column_j|^2 step_j^2
@@ -63,6 +65,7 @@ std::optional<Linearisation> polish(const Split& dense, Linearisation at, const 
     effort.report(phase, step, relative, heads);
     ++effort.steps;
     if (effort.must_stop() || squared_norm(at.along) < kNothingLeft * at.beyond) break;
+    if (at.along.rows() > kCostly && at_rounding(at)) break;
     Matrix<double> theta = damped_step(at, damping);
     for (Index i = 0; i < theta.rows(); ++i) theta.data()[i] += at.theta.data()[i];
     Matrix<double> packed(at.theta.rows(), at.theta.cols());

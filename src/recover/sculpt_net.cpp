@@ -198,6 +198,7 @@ double descend(Net& net, Matrix<double>& at, double error, Index& tried, Effort&
     for (Index i = 0; i < at.rows(); ++i)
       for (Index j = 0; j < at.cols(); ++j)
         for (const double sign : {1.0, -1.0}) {
+          if (effort.expired()) return error;
           const double before = at(i, j);
           at(i, j) += sign * relative * std::max(kFirstPoint, std::abs(before));
           net.prepare(at);

@@ -136,6 +136,7 @@ Prediction HeadCurve::best(Index samples, Index heads) const {
 }
 
 std::optional<Index> HeadCurve::heads_for(Index samples, double mean_square) const {
+  if (!std::isfinite(mean_square)) return std::nullopt;  // the variance overflows, and says nothing
   const auto enough = [&](Index heads) { return best(samples, heads).mean_square <= mean_square; };
   Index high = 1;
   while (!enough(high)) {

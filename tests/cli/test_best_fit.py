@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from binary import run, run_json
+from binary import refuse, run, run_json
 from test_recover import layer, teacher
 
 
@@ -118,3 +118,26 @@ def test_zero_labels_have_nothing_to_learn(tmp_path):
     words = ("recover", tmp_path / "ex.npz", "--method gradient --heads 1 --steps 50 -o", tmp_path / "l.npz")
     found = run_json(*words, status=3)
     assert found["status"] == "not_identified" and found["train_error"] == 1
+
+
+@pytest.mark.parametrize("limit", ["0.001", "0.01", "0.1"])
+def test_a_best_fit_that_runs_out_of_time_is_not_recovered_either(tmp_path, limit):
+    """Tokens that are constant within an example leave Theta arbitrary, and any layer fits at once."""
+    rng = np.random.default_rng(0)
+    x = np.repeat(rng.normal(size=(300, 1, 4)), 4, axis=1)
+    words = (
+        "recover",
+        save(tmp_path, x, x @ rng.normal(size=(4, 4))),
+        "--best-fit --heads 2 --time-limit",
+        limit,
+    )
+    found = run_json(*words, "-o", tmp_path / "l.npz", status=None)
+    assert found["status"] in ("best_fit", "stalled")
+
+
+def test_options_of_another_method_are_refused(tmp_path):
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((100, 4, 3))
+    examples = save(tmp_path, x, layer(*teacher(rng, 1, 3, 3, 2.0), x))
+    for option in "--no-polish", "--steps 10", "--sculpt-form lp", "--span-form membership":
+        assert "method" in refuse("recover", examples, option, "-o", tmp_path / "l.npz", folder=tmp_path)
