@@ -78,43 +78,57 @@ struct Ranked {
   }
 };
 
+// v - mean of the strongest output.
+std::vector<double> centred_labels(const ActiveExamples& active) {
+  const double* v = active.labels.view().row(strongest_output(active));
+  const Index n = active.count();
+  double mean = 0;
+  for (Index i = 0; i < n; ++i) mean += v[i] / static_cast<double>(n);
+  std::vector<double> out(v, v + n);
+  for (double& value : out) value -= mean;
+  return out;
+}
+
+// The candidates [first, first + count) in order. extend(i, j) makes what is known of the first i + 1
+// elements from that of the first i and the element j; it is called for all but the last element, and only
+// where the set has changed, so a candidate costs one pass over the examples, and now and then another.
+template <class Extend, class Score>
+Ranked walk(Index coordinates, Index set_size, double first, double count, Extend extend, Score score) {
+  Combinations sets(coordinates, set_size, first);
+  Ranked ranked;
+  Index changed = 0;
+  std::vector<Index> set(static_cast<std::size_t>(set_size));
+  for (double tried = 0; tried < count && changed >= 0; ++tried) {
+    for (Index i = changed; i < set_size; ++i)
+      set[static_cast<std::size_t>(i)] = sets.chosen()[static_cast<std::size_t>(i)] + 1;
+    for (Index i = changed; i + 1 < set_size; ++i) extend(i, set[static_cast<std::size_t>(i)]);
+    ranked.add(set, score(set.back()));
+    changed = sets.advance();
+  }
+  return ranked;
+}
+
 // E[(v - mean) prod_{j in S} b_j]
 class ParityQuery {
  public:
-  explicit ParityQuery(const ActiveExamples& active)
-      : active_(active), centred_(static_cast<std::size_t>(active.count())) {
-    const double* v = active.labels.view().row(strongest_output(active));
-    const Index n = active.count();
-    double mean = 0;
-    for (Index i = 0; i < n; ++i) mean += v[i] / static_cast<double>(n);
-    for (Index i = 0; i < n; ++i) centred_[static_cast<std::size_t>(i)] = v[i] - mean;
+  explicit ParityQuery(const ActiveExamples& active) : active_(active), centred_(centred_labels(active)) {
     for (const double x : centred_) size_ += std::abs(x);
   }
 
-  // The candidates [first, first + count) in order. Products over all but the last element are kept, so a
-  // candidate costs one pass over the examples, and now and then another.
   Ranked rank(Index set_size, double first, double count) const {
-    const Index n = active_.count(), d = active_.bits.rows();
-    Combinations sets(d - 1, set_size, first);
+    const Index n = active_.count();
     Matrix<double> products(set_size, n);
     std::copy_n(centred_.data(), n, products.view().row(0));
-    Ranked ranked;
-    Index changed = 0;
-    std::vector<Index> set(static_cast<std::size_t>(set_size));
-    for (double tried = 0; tried < count && changed >= 0; ++tried) {
-      for (Index i = changed; i < set_size; ++i)
-        set[static_cast<std::size_t>(i)] = sets.chosen()[static_cast<std::size_t>(i)] + 1;
-      for (Index i = changed; i + 1 < set_size; ++i) {
-        const double *from = products.view().row(i),
-                     *bit = active_.bits.view().row(set[static_cast<std::size_t>(i)]);
-        double* to = products.view().row(i + 1);
-        for (Index k = 0; k < n; ++k) to[k] = from[k] * bit[k];
-      }
-      const double sum = dot(products.view().row(set_size - 1), active_.bits.view().row(set.back()), n);
-      ranked.add(set, size_ > 0 ? std::abs(sum) / size_ : 0);
-      changed = sets.advance();
-    }
-    return ranked;
+    const auto extend = [&](Index i, Index j) {
+      const double *from = products.view().row(i), *bit = active_.bits.view().row(j);
+      double* to = products.view().row(i + 1);
+      for (Index k = 0; k < n; ++k) to[k] = from[k] * bit[k];
+    };
+    const auto score = [&](Index last) {
+      const double sum = dot(products.view().row(set_size - 1), active_.bits.view().row(last), n);
+      return size_ > 0 ? std::abs(sum) / size_ : 0;
+    };
+    return walk(active_.bits.rows() - 1, set_size, first, count, extend, score);
   }
 
  private:
@@ -128,37 +142,23 @@ class ParityQuery {
 class StepQuery {
  public:
   explicit StepQuery(const ActiveExamples& active)
-      : signs_(hidden_signs(active)), centred_(static_cast<std::size_t>(active.count())) {
-    const double* v = active.labels.view().row(strongest_output(active));
-    const Index n = active.count();
-    double mean = 0;
-    for (Index i = 0; i < n; ++i) mean += v[i] / static_cast<double>(n);
-    for (Index i = 0; i < n; ++i) centred_[static_cast<std::size_t>(i)] = v[i] - mean;
+      : signs_(hidden_signs(active)), centred_(centred_labels(active)) {
     for (const double x : centred_) square_ += x * x;
   }
 
-  // As above, with sums in the place of products.
   Ranked rank(Index set_size, double first, double count) const {
-    const Index n = signs_.cols(), d = signs_.rows();
-    Combinations sets(d - 1, set_size, first);
+    const Index n = signs_.cols();
     Matrix<signed char> sums(set_size, n);
     std::fill_n(sums.view().row(0), n, static_cast<signed char>(set_size));
-    Ranked ranked;
-    Index changed = 0;
-    std::vector<Index> set(static_cast<std::size_t>(set_size));
-    for (double tried = 0; tried < count && changed >= 0; ++tried) {
-      for (Index i = changed; i < set_size; ++i)
-        set[static_cast<std::size_t>(i)] = sets.chosen()[static_cast<std::size_t>(i)] + 1;
-      for (Index i = changed; i + 1 < set_size; ++i) {
-        const signed char *from = sums.view().row(i),
-                          *sign = signs_.view().row(set[static_cast<std::size_t>(i)]);
-        signed char* to = sums.view().row(i + 1);
-        for (Index k = 0; k < n; ++k) to[k] = static_cast<signed char>(from[k] + sign[k]);
-      }
-      ranked.add(set, explained(sums.view().row(set_size - 1), signs_.view().row(set.back()), set_size));
-      changed = sets.advance();
-    }
-    return ranked;
+    const auto extend = [&](Index i, Index j) {
+      const signed char *from = sums.view().row(i), *sign = signs_.view().row(j);
+      signed char* to = sums.view().row(i + 1);
+      for (Index k = 0; k < n; ++k) to[k] = static_cast<signed char>(from[k] + sign[k]);
+    };
+    const auto score = [&](Index last) {
+      return explained(sums.view().row(set_size - 1), signs_.view().row(last), set_size);
+    };
+    return walk(signs_.rows() - 1, set_size, first, count, extend, score);
   }
 
  private:

@@ -53,22 +53,33 @@ double correlation(const ActiveExamples& active, const std::vector<Index>& set) 
   return std::abs(sum) / size;
 }
 
+struct BestOfAll {
+  std::vector<Index> set;
+  double best = 0, next = 0;
+};
+
+// All sets of three of the coordinates 1 .. 23.
+template <class Score>
+BestOfAll rank_one_by_one(const ActiveExamples& active, Score score) {
+  BestOfAll out;
+  for (Index a = 1; a < 24; ++a)
+    for (Index b = a + 1; b < 24; ++b)
+      for (Index c = b + 1; c < 24; ++c) {
+        const double here = score(active, {a, b, c});
+        if (here > out.best)
+          out = {{a, b, c}, here, out.best};
+        else
+          out.next = std::max(out.next, here);
+      }
+  return out;
+}
+
 TEST(BruteForce, RanksAllSetsAsOneByOne) {
   // More sets than a block has, and noise, so that the ranking is not trivial.
   const Plant planted = plant({.dim = 24, .size = 3, .seed = 5}, 200, 0.4, 0.3);
   const Split split = hold_out(planted.examples);
   const ActiveExamples active = active_examples(split.train_x, split.train_y);
-  std::vector<Index> best_set;
-  double best = 0, next = 0;
-  for (Index a = 1; a < 24; ++a)
-    for (Index b = a + 1; b < 24; ++b)
-      for (Index c = b + 1; c < 24; ++c) {
-        const double here = correlation(active, {a, b, c});
-        if (here > best)
-          next = best, best = here, best_set = {a, b, c};
-        else
-          next = std::max(next, here);
-      }
+  const auto [best_set, best, next] = rank_one_by_one(active, correlation);
   for (const int threads : {1, 3}) {
     RecoverOptions options;
     const Execution execution{.threads = threads};
@@ -219,17 +230,7 @@ TEST(BruteForce, RanksAllSumsAsOneByOne) {
   const Plant planted = plant({.kind = HardKind::rounding, .dim = 24, .size = 3, .seed = 5}, 200, 0, 2.0);
   const Split split = hold_out(planted.examples);
   const ActiveExamples active = active_examples(split.train_x, split.train_y);
-  std::vector<Index> best_set;
-  double best = 0, next = 0;
-  for (Index a = 1; a < 24; ++a)
-    for (Index b = a + 1; b < 24; ++b)
-      for (Index c = b + 1; c < 24; ++c) {
-        const double here = correlation_of_sum(active, {a, b, c});
-        if (here > best)
-          next = best, best = here, best_set = {a, b, c};
-        else
-          next = std::max(next, here);
-      }
+  const auto [best_set, best, next] = rank_one_by_one(active, correlation_of_sum);
   for (const int threads : {1, 3}) {
     const RecoverOptions options;
     const Execution execution{.threads = threads};
