@@ -84,6 +84,7 @@ Json certificate_json(const Certificate& c) {
           {"best_fit", c.best_fit ? best_fit_json(*c.best_fit) : Json(nullptr)},
           {"phases", phases},
           {"trace", trace},
+          {"backend", c.backend},
           {"seconds", c.seconds}};
 }
 

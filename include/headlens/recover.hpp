@@ -136,6 +136,7 @@ struct Certificate {
   std::optional<BestFitReport> best_fit;
   std::vector<Phase> phases;
   std::vector<TracePoint> trace;
+  std::string backend;  // the machine that computed it
   std::uint64_t predicted_peak_bytes = 0;
   double seconds = 0;
 };

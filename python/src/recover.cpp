@@ -152,6 +152,7 @@ nb::dict certificate_dict(const Certificate& c) {
   out["best_fit"] = c.best_fit ? nb::object(best_fit_dict(*c.best_fit)) : nb::object(nb::none());
   out["phases"] = phases;
   out["trace"] = trace_list(c);
+  out["backend"] = c.backend;
   out["seconds"] = c.seconds;
   return out;
 }

@@ -142,6 +142,26 @@ void AttentionMap<T>::adjoint(MatrixView<const T> p, MatrixView<const T> vt, Mat
       for (Index j = 0; j < m * d; ++j) dtheta(i, j) += part(i, j);
 }
 
+// C W = sum_b p_b (x_b - mean) (x_b W)^T: only the left factor needs centring.
+template <class T>
+void AttentionMap<T>::slopes(MatrixView<const T> p, MatrixView<const T> phi, MatrixView<const T> vt,
+                             Index row, MatrixView<T> out) const {
+  const Index k = tokens(), m = heads(), d = dim(), e = out.cols, example = row / k;
+  const MatrixView<const T> x = x_.block(example * k, 0, k, d);
+  Matrix<T> centred(k, d), weighted(e, k);
+  for (Index i = 0; i < m; ++i) {
+    const T* attention = p.row(row * m + i);
+    const T* mean = phi.row(row) + i * d;
+    const MatrixView<const T> values = vt.block(example * e, i * k, e, k);
+    for (Index t = 0; t < k; ++t)
+      for (Index q = 0; q < d; ++q) centred(t, q) = x(t, q) - mean[q];
+    for (Index c = 0; c < e; ++c)
+      for (Index t = 0; t < k; ++t) weighted(c, t) = attention[t] * values(c, t);
+    gemm(Trans::yes, Trans::yes, T(1), std::as_const(centred).view(), std::as_const(weighted).view(), T(0),
+         out.block(i * d, 0, d, e));
+  }
+}
+
 template <class T>
 void untranspose_values(MatrixView<const double> vt, Index outputs, MatrixView<T> v) {
   for (Index example = 0; example < vt.rows / outputs; ++example)

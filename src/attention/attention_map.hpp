@@ -43,6 +43,10 @@ class AttentionMap {
   // dtheta (d, m d) = sum over rows of <g, dF/dTheta>, g (n k, e).
   void adjoint(MatrixView<const T> p, MatrixView<const T> vt, MatrixView<const T> g,
                MatrixView<T> dtheta) const;
+  // K (m d, e): the stacked C^i W_i of one row of X, C^i = sum_b p_b (x_b - mean) (x_b - mean)^T the
+  // covariance of the tokens that head i attends to. dF of that row along dTheta_i is x_a dTheta_i C^i W_i.
+  void slopes(MatrixView<const T> p, MatrixView<const T> phi, MatrixView<const T> vt, Index row,
+              MatrixView<T> out) const;
 
  private:
   Index block_count() const;

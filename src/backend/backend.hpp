@@ -6,18 +6,25 @@
 // Same back end, same seed: same bytes, whatever the threads. Between back ends results agree to rounding.
 #pragma once
 
+#include <memory>
 #include <string_view>
 #include <vector>
 
+#include "backend/layer_problem.hpp"
 #include "headlens/execution.hpp"
 #include "headlens/info.hpp"
 
 namespace headlens::backend {
 
+struct Context;
+
 class Backend {
  public:
   virtual ~Backend() = default;
   virtual std::string_view name() const = 0;  // as in `headlens info`, models and certificates
+
+  virtual std::unique_ptr<LayerProblem> make_layer_problem(const LayerExamples& examples, Index heads,
+                                                           const Context& context) = 0;
 };
 
 // What one call runs on. References outlive the call.

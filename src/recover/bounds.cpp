@@ -7,6 +7,7 @@
 #include "attention/attention_map.hpp"
 #include "linalg/blas.hpp"
 #include "linalg/eigen.hpp"
+#include "linalg/vector_space.hpp"
 
 namespace headlens {
 namespace {

@@ -5,6 +5,7 @@
 
 #include "attention/packing.hpp"
 #include "headlens/inspect.hpp"
+#include "linalg/vector_space.hpp"
 #include "recover/error_bars.hpp"
 #include "recover/weakest_direction.hpp"
 
@@ -80,14 +81,14 @@ bool describe_noisy(const Split& split, const Candidate& candidate, const Units&
                     Effort& effort, Certificate& certificate) {
   const AttentionLayer scaled = unpack_layer(candidate.theta, candidate.w);
   const AttentionLayer layer = from_units(units, scaled);
-  VariableProjection problem(split.train_x, split.train_y, split.tokens, candidate.heads(), effort.threads());
-  VariableProjection::Point point = problem.make_point();
-  problem.evaluate(copy_of(candidate.theta), 0, point);
-  problem.linearise(point);
-  if (!point.finite) return false;
+  const std::unique_ptr<backend::LayerProblem> problem = pose(split, candidate.heads(), effort);
+  const std::unique_ptr<backend::LayerPoint> point = problem->make_point();
+  problem->evaluate(copy_of(candidate.theta), 0, *point);
+  problem->linearise(*point);
+  if (!point->finite) return false;
   const auto stop = [&] { return effort.must_stop(); };
-  const ErrorBars bars = error_bars(problem, point, ResidualIs::noise, seed, stop);
-  const WeakestDirection weakest = weakest_direction(problem, point, bars.draws, stop);
+  const ErrorBars bars = error_bars(*problem, *point, ResidualIs::noise, seed, stop);
+  const WeakestDirection weakest = weakest_direction(*problem, *point, bars.draws, stop);
   effort.inner += bars.inner + weakest.products;
   certificate.noise = bars.noise;
   certificate.smallest_singular_value = weakest.response;

@@ -4,6 +4,7 @@
 
 #include "attention/packing.hpp"
 #include "base/random.hpp"
+#include "linalg/vector_space.hpp"
 
 namespace headlens {
 namespace {

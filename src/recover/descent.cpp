@@ -5,8 +5,10 @@
 #include <numbers>
 #include <utility>
 
+#include "attention/attention_map.hpp"
 #include "base/random.hpp"
 #include "linalg/multiply.hpp"
+#include "linalg/vector_space.hpp"
 
 namespace headlens {
 namespace {
@@ -38,9 +40,9 @@ struct Moving {
 };
 
 // F - Y and its gradients for the training examples, in arrays that are kept from step to step.
-class Loss {
+class LabelLoss {
  public:
-  Loss(const Split& split, Index heads, int threads)
+  LabelLoss(const Split& split, Index heads, int threads)
       : split_(split),
         map_(split.train_x, split.tokens, heads, threads),
         p_(split.train_x.rows * heads, split.tokens),
@@ -89,7 +91,7 @@ Candidate random_layer(Index dim, Index outputs, Index heads, std::uint64_t seed
 Candidate descend(const Split& split, Candidate from, int steps, Effort& effort) {
   const Index heads = from.heads();
   Moving theta(std::move(from.theta)), w(std::move(from.w));
-  Loss loss(split, heads, effort.threads());
+  LabelLoss loss(split, heads, effort.threads());
   const int every = std::max(1, steps / kTracePoints);
   ++effort.starts;
   Candidate out;

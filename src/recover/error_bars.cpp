@@ -6,9 +6,7 @@
 #include <utility>
 
 #include "base/random.hpp"
-#include "linalg/cholesky.hpp"
-#include "linalg/multiply.hpp"
-#include "recover/normal_equations.hpp"
+#include "linalg/vector_space.hpp"
 
 namespace headlens {
 namespace {
@@ -24,23 +22,17 @@ struct Draw {
 };
 
 // The errors that noise of deviation one makes.
-Draw draw_errors(const Tangent<double>& tangent, const VariableProjection::Point& point,
-                 const Preconditioner& preconditioner, double mu, Stream stream,
+Draw draw_errors(const backend::LayerProblem& problem, backend::LinearModel& model, double mu, Stream stream,
                  const std::function<bool()>& stop) {
-  const VariableProjection& problem = tangent.problem();
   Matrix<double> noise(problem.rows(), problem.outputs()), moved(problem.rows(), problem.outputs());
   for (Index i = 0; i < noise.rows() * noise.cols(); ++i) noise.data()[i] = stream.normal();
   Matrix<double> projected = copy_of(noise), gradient(problem.dim(), problem.heads() * problem.dim());
-  tangent.project(projected);
-  tangent.adjoint(projected, gradient);
-  Step step = solve_step(tangent, gradient, mu, kTolerance, kMostInner, preconditioner, stop);
-  tangent.derivative(step.direction, moved);
+  model.project(projected);
+  model.adjoint(projected, gradient);
+  backend::Step step = model.solve(gradient, mu, kTolerance, kMostInner, Precision::f64, stop);
+  model.derivative(step.direction, moved);
   add(-1.0, moved, noise);
-  Draw draw{std::move(step.direction), Matrix<double>(point.phi.cols(), problem.outputs()), step.inner};
-  multiply(Trans::yes, Trans::no, 1.0, point.phi.view(), std::as_const(noise).view(), 0.0, draw.w.view(),
-           problem.threads());
-  cholesky_solve(point.factor, draw.w, problem.threads());
-  return draw;
+  return {std::move(step.direction), model.best_w(noise), step.inner};
 }
 
 // Of the covariance C of one head's errors under noise of deviation one: tr C and tr C^2.
@@ -61,8 +53,8 @@ Spread spread_of(const std::vector<MatrixView<const double>>& draws) {
   return spread;
 }
 
-double bar(const std::vector<MatrixView<const double>>& draws, const VariableProjection::Point& point,
-           double noise, ResidualIs residual) {
+double bar(const std::vector<MatrixView<const double>>& draws, const backend::LayerPoint& point, double noise,
+           ResidualIs residual) {
   const Spread spread = spread_of(draws);
   if (!(spread.trace > 0)) return 0;
   if (residual == ResidualIs::anything) return std::sqrt(point.squares * std::sqrt(spread.squares));
@@ -75,24 +67,23 @@ double bar(const std::vector<MatrixView<const double>>& draws, const VariablePro
 
 }  // namespace
 
-ErrorBars error_bars(VariableProjection& problem, const VariableProjection::Point& point, ResidualIs residual,
-                     std::uint64_t seed, const std::function<bool()>& stop) {
+ErrorBars error_bars(const backend::LayerProblem& problem, const backend::LayerPoint& point,
+                     ResidualIs residual, std::uint64_t seed, const std::function<bool()>& stop) {
   const Index d = problem.dim(), m = problem.heads(), e = problem.outputs();
   const double equations = static_cast<double>(problem.rows() * e),
                unknowns = static_cast<double>(m * d * (d + e));
   ErrorBars out;
   out.noise = std::sqrt(point.squares / std::max(1.0, equations - unknowns));
-  Preconditioner preconditioner;
-  preconditioner.refresh(problem, point);
   const double mu = 1e-14 * problem.y_squares() / static_cast<double>(m * d * d);
-  preconditioner.shift(mu);
-  Tangent<double> tangent(problem);
-  tangent.move_to(point);
+  const std::unique_ptr<backend::LinearModel> model = problem.make_linear_model();
+  model->move_to(point);
+  model->refresh_preconditioner(point);
+  model->shift_preconditioner(mu);
   std::vector<Draw> drawn;
   const int draws = residual == ResidualIs::noise ? 16 : 3;  // a bound needs no quantile
   for (int r = 0; r < draws; ++r) {
-    drawn.push_back(draw_errors(tangent, point, preconditioner, mu,
-                                Stream(seed, "error bars", static_cast<std::uint64_t>(r)), stop));
+    drawn.push_back(
+        draw_errors(problem, *model, mu, Stream(seed, "error bars", static_cast<std::uint64_t>(r)), stop));
     out.inner += drawn.back().inner;
   }
   for (Index i = 0; i < m; ++i) {

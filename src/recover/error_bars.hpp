@@ -14,7 +14,7 @@
 #include <functional>
 #include <vector>
 
-#include "recover/variable_projection.hpp"
+#include "backend/layer_problem.hpp"
 
 namespace headlens {
 
@@ -31,7 +31,7 @@ struct ErrorBars {
   int inner = 0;                      // CG iterations
 };
 
-ErrorBars error_bars(VariableProjection& problem, const VariableProjection::Point& point, ResidualIs residual,
-                     std::uint64_t seed, const std::function<bool()>& stop);
+ErrorBars error_bars(const backend::LayerProblem& problem, const backend::LayerPoint& point,
+                     ResidualIs residual, std::uint64_t seed, const std::function<bool()>& stop);
 
 }  // namespace headlens

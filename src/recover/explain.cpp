@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "attention/attention_map.hpp"
+#include "linalg/vector_space.hpp"
 #include "recover/token_span.hpp"
 
 namespace headlens {

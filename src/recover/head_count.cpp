@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "linalg/vector_space.hpp"
 #include "recover/certify.hpp"
 #include "recover/proof.hpp"
 #include "recover/reduce.hpp"
@@ -40,8 +41,8 @@ Candidate solve_start(const Split& split, Index heads, const Starts& starts, int
   const Split thin = start < kThinStarts ? first_examples(split, heads) : split;
   if (counting) {
     lm.tolerance = kNear * kNear * 1e-6;
-    lm.is_noise = [&](const VariableProjection::Point& point) {
-      return residual_whiteness(thin, point.residual, heads, starts.options.seed).is_noise();
+    lm.is_noise = [&](const backend::LayerProblem& problem, const backend::LayerPoint& point) {
+      return residual_whiteness(thin, problem.residual(point), heads, starts.options.seed).is_noise();
     };
   }
   Candidate found = solve_from(thin, starts.theta(thin, heads, start, effort), lm, "search", effort);

@@ -6,10 +6,14 @@
 #include <utility>
 #include <vector>
 
-#include "recover/normal_equations.hpp"
+#include "linalg/vector_space.hpp"
 
 namespace headlens {
 namespace {
+
+using backend::LayerPoint;
+using backend::LayerProblem;
+using backend::Step;
 
 constexpr double kSmallestRidge = 1e-14;
 constexpr int kMaxRejections = 14;
@@ -17,120 +21,147 @@ constexpr std::size_t kLinger = 5;
 constexpr double kLittle = 0.9;
 constexpr double kTightest = 1e-4;  // of a step's equations: what float can give
 
-// The equations of a step need few digits, so they are solved in float, at half the cost; the gradient and
-// the cost are in double. A step that was rejected is tried again in double.
-class Tangents {
+// The gradient and the cost are in double. The equations of a step are solved in float, and again in double
+// where the step was rejected.
+class Minimisation {
  public:
-  explicit Tangents(VariableProjection& problem) : problem_(problem) {}
-  void forget() { single_moved_ = double_moved_ = false; }
-
-  Step solve(const VariableProjection::Point& point, const Matrix<double>& gradient, double mu,
-             double tolerance, int cap, const Preconditioner& preconditioner, bool exact,
-             const std::function<bool()>& expired) {
-    if (exact)
-      return solve_step(moved(double_, double_moved_, point), gradient, mu, tolerance, cap, preconditioner,
-                        expired);
-    return solve_step(moved(single_, single_moved_, point), gradient, mu, tolerance, cap, preconditioner,
-                      expired);
+  Minimisation(const LayerProblem& problem, std::unique_ptr<LayerPoint>& point, const LmOptions& options)
+      : problem_(problem),
+        point_(point),
+        options_(options),
+        labels_(std::max(problem.y_squares(), 1e-300)),
+        unit_(labels_ / static_cast<double>(problem.unknowns())),
+        ridge_(options.ridge),
+        mu_(options.mu),
+        trial_(problem.make_point()),
+        model_(problem.make_linear_model()),
+        gradient_(point->parameters.rows(), point->parameters.cols()) {
+    problem_.evaluate(std::move(point_->parameters), ridge_, *point_);
   }
+
+  LmResult run(const std::function<bool()>& expired, const LmProgress& progress);
 
  private:
-  template <class T>
-  const Tangent<T>& moved(std::optional<Tangent<T>>& tangent, bool& done,
-                          const VariableProjection::Point& point) {
-    if (!tangent) tangent.emplace(problem_);
-    if (!done) tangent->move_to(point);
-    done = true;
-    return *tangent;
-  }
+  double relative_squares() const { return point_->squares / labels_; }
+  std::optional<LmStatus> ends(const std::function<bool()>& expired) const;
+  bool is_slow() const;
+  bool lingers() const;
+  void linearise();
+  Step solve(const std::function<bool()>& expired);
+  void try_step(const Step& step);
+  void accept(double ratio);
+  void reject();
 
-  VariableProjection& problem_;
-  std::optional<Tangent<float>> single_;
-  std::optional<Tangent<double>> double_;
-  bool single_moved_ = false, double_moved_ = false;
+  const LayerProblem& problem_;
+  std::unique_ptr<LayerPoint>& point_;
+  const LmOptions& options_;
+  double labels_, unit_;  // |Y|^2, and |Y|^2 per unknown
+  double ridge_, mu_, nu_ = 2;
+  std::unique_ptr<LayerPoint> trial_;
+  std::unique_ptr<backend::LinearModel> model_;
+  Matrix<double> gradient_;
+  std::vector<double> history_;  // relative squares, step by step
+  int rejections_ = 0, accepted_ = 0, flat_ = 0;
+  bool fresh_ = false;  // the preconditioner
 };
+
+bool Minimisation::is_slow() const {
+  const auto window = static_cast<std::size_t>(options_.stall_steps);
+  return history_.size() > window &&
+         history_.back() > options_.stall_factor * history_[history_.size() - 1 - window];
+}
+
+bool Minimisation::lingers() const {
+  return history_.size() > kLinger && history_.size() % kLinger == 0 && rejections_ == 0 &&
+         history_.back() > kLittle * history_[history_.size() - 1 - kLinger];
+}
+
+// Why the run ends here, if it does.
+std::optional<LmStatus> Minimisation::ends(const std::function<bool()>& expired) const {
+  if (!point_->finite) return LmStatus::stalled;
+  if (expired()) return LmStatus::out_of_time;
+  if (relative_squares() < options_.tolerance) return LmStatus::converged;
+  if (is_slow() || rejections_ > kMaxRejections) return LmStatus::stalled;
+  if (lingers() && options_.is_noise && options_.is_noise(problem_, *point_)) return LmStatus::minimum;
+  return std::nullopt;
+}
+
+void Minimisation::linearise() {
+  if (rejections_ == 0) {
+    problem_.linearise(*point_);
+    problem_.gradient(*point_, gradient_);
+    model_->move_to(*point_);
+  }
+  // A preconditioner serves two accepted steps.
+  if (!fresh_ && accepted_ % 2 == 0) {
+    model_->refresh_preconditioner(*point_);
+    fresh_ = true;
+  }
+  model_->shift_preconditioner(mu_ * unit_);
+}
+
+Step Minimisation::solve(const std::function<bool()>& expired) {
+  const double tolerance = std::clamp(std::sqrt(relative_squares()), kTightest, 0.1);
+  return model_->solve(gradient_, mu_ * unit_, tolerance, options_.max_inner,
+                       rejections_ > 0 ? Precision::f64 : Precision::f32, expired);
+}
+
+void Minimisation::try_step(const Step& step) {
+  Matrix<double> parameters = copy_of(point_->parameters);
+  add(1.0, step.direction, parameters);
+  problem_.evaluate(std::move(parameters), ridge_, *trial_);
+  const double ratio = (point_->cost - trial_->cost) / std::max(step.predicted, 1e-300);
+  if (trial_->finite && trial_->cost < point_->cost)
+    accept(ratio);
+  else
+    reject();
+}
+
+void Minimisation::accept(double ratio) {
+  std::swap(point_, trial_);
+  mu_ = std::max(1e-16, mu_ * std::max(0.2, 1 - std::pow(2 * ratio - 1, 3)));
+  nu_ = 2;
+  rejections_ = 0;
+  ++accepted_;
+  fresh_ = false;
+  const double next = std::max(kSmallestRidge, std::min(0.7 * ridge_, 1e-2 * relative_squares()));
+  if (next >= ridge_) return;
+  ridge_ = next;
+  problem_.solve_for_w(ridge_, *point_);
+}
+
+void Minimisation::reject() {
+  mu_ *= nu_;
+  nu_ *= 2;
+  ++rejections_;
+}
+
+LmResult Minimisation::run(const std::function<bool()>& expired, const LmProgress& progress) {
+  LmResult result;
+  const auto ended = [&](LmStatus status) {
+    result.status = status;
+    return result;
+  };
+  for (; result.steps < options_.max_steps; ++result.steps) {
+    result.relative_squares = relative_squares();
+    history_.push_back(result.relative_squares);
+    progress(result.steps, result.relative_squares);
+    if (const std::optional<LmStatus> status = ends(expired)) return ended(*status);
+    linearise();
+    const Step step = solve(expired);
+    result.inner += step.inner;
+    flat_ = step.predicted < options_.flat * point_->cost ? flat_ + 1 : 0;
+    if (flat_ == 3) return ended(LmStatus::minimum);
+    try_step(step);
+  }
+  return ended(LmStatus::out_of_steps);
+}
 
 }  // namespace
 
-LmResult minimise(VariableProjection& problem, VariableProjection::Point& point, const LmOptions& options,
+LmResult minimise(const LayerProblem& problem, std::unique_ptr<LayerPoint>& point, const LmOptions& options,
                   const std::function<bool()>& expired, const LmProgress& progress) {
-  const double y2 = std::max(problem.y_squares(), 1e-300);
-  const double unit = y2 / static_cast<double>(problem.heads() * problem.dim() * problem.dim());
-  double ridge = options.ridge, mu = options.mu, nu = 2;
-  LmResult result;
-  VariableProjection::Point trial = problem.make_point();
-  problem.evaluate(std::move(point.theta), ridge, point);
-  Preconditioner preconditioner;
-  Tangents tangents(problem);
-  std::vector<double> history;
-  int rejections = 0, accepted = 0, flat = 0;
-  bool fresh = false;
-  Matrix<double> gradient(problem.dim(), problem.heads() * problem.dim());
-  for (; result.steps < options.max_steps; ++result.steps) {
-    result.relative_squares = point.squares / y2;
-    history.push_back(result.relative_squares);
-    progress(result.steps, result.relative_squares);
-    if (!point.finite || expired()) {
-      result.status = point.finite ? LmStatus::out_of_time : LmStatus::stalled;
-      return result;
-    }
-    if (result.relative_squares < options.tolerance) {
-      result.status = LmStatus::converged;
-      return result;
-    }
-    const auto window = static_cast<std::size_t>(options.stall_steps);
-    const bool slow = history.size() > window &&
-                      history.back() > options.stall_factor * history[history.size() - 1 - window];
-    if (slow || rejections > kMaxRejections) {
-      result.status = LmStatus::stalled;
-      return result;
-    }
-    const bool lingers = history.size() > kLinger && history.size() % kLinger == 0 && rejections == 0 &&
-                         history.back() > kLittle * history[history.size() - 1 - kLinger];
-    if (lingers && options.is_noise && options.is_noise(point)) {
-      result.status = LmStatus::minimum;
-      return result;
-    }
-    if (rejections == 0) {
-      problem.linearise(point);
-      problem.gradient(point, gradient);
-    }
-    if (!fresh && accepted % 2 == 0) preconditioner.refresh(problem, point), fresh = true;
-    preconditioner.shift(mu * unit);
-    const double tolerance = std::clamp(std::sqrt(result.relative_squares), kTightest, 0.1);
-    const Step step = tangents.solve(point, gradient, mu * unit, tolerance, options.max_inner, preconditioner,
-                                     rejections > 0, expired);
-    result.inner += step.inner;
-    flat = step.predicted < options.flat * point.cost ? flat + 1 : 0;
-    if (flat == 3) {
-      result.status = LmStatus::minimum;
-      return result;
-    }
-    Matrix<double> theta = copy_of(point.theta);
-    add(1.0, step.direction, theta);
-    problem.evaluate(std::move(theta), ridge, trial);
-    const double rho = (point.cost - trial.cost) / std::max(step.predicted, 1e-300);
-    if (trial.finite && trial.cost < point.cost) {
-      std::swap(point, trial);
-      mu = std::max(1e-16, mu * std::max(0.2, 1 - std::pow(2 * rho - 1, 3)));
-      nu = 2;
-      rejections = 0;
-      ++accepted;
-      fresh = false;
-      const double next = std::max(kSmallestRidge, std::min(0.7 * ridge, 1e-2 * point.squares / y2));
-      if (next < ridge) {
-        ridge = next;
-        problem.solve_for_w(ridge, point);
-      }
-      tangents.forget();
-    } else {
-      mu *= nu;
-      nu *= 2;
-      ++rejections;
-    }
-  }
-  result.status = LmStatus::out_of_steps;
-  return result;
+  return Minimisation(problem, point, options).run(expired, progress);
 }
 
 }  // namespace headlens

@@ -8,9 +8,10 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 
+#include "backend/layer_problem.hpp"
 #include "headlens/execution.hpp"
-#include "recover/variable_projection.hpp"
 
 namespace headlens {
 
@@ -27,7 +28,7 @@ struct LmOptions {
   double flat = 1e-6;
   // Asked where five steps have won less than a tenth: is what is left noise? Surplus heads would go on
   // fitting it for long, a little more with every step. Empty: never.
-  std::function<bool(const VariableProjection::Point&)> is_noise;
+  std::function<bool(const backend::LayerProblem&, const backend::LayerPoint&)> is_noise;
 };
 
 enum class LmStatus { converged, minimum, stalled, out_of_steps, out_of_time };
@@ -41,8 +42,8 @@ struct LmResult {
 
 using LmProgress = std::function<void(int step, double relative_squares)>;
 
-// Starts from point.theta and leaves the best point there. `expired` ends the run, within a step too.
-LmResult minimise(VariableProjection& problem, VariableProjection::Point& point, const LmOptions& options,
-                  const std::function<bool()>& expired, const LmProgress& progress);
+// Starts from point->parameters and leaves the best point there. `expired` ends the run, within a step too.
+LmResult minimise(const backend::LayerProblem& problem, std::unique_ptr<backend::LayerPoint>& point,
+                  const LmOptions& options, const std::function<bool()>& expired, const LmProgress& progress);
 
 }  // namespace headlens

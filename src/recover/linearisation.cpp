@@ -4,11 +4,12 @@
 #include <cmath>
 #include <utility>
 
+#include "attention/attention_map.hpp"
 #include "base/parallel.hpp"
 #include "linalg/blas.hpp"
 #include "linalg/qr.hpp"
+#include "linalg/vector_space.hpp"
 #include "recover/certify.hpp"
-#include "recover/normal_equations.hpp"
 
 namespace headlens {
 namespace {
@@ -170,20 +171,17 @@ std::optional<Linearisation> linearise(const Split& split, const Matrix<double>&
   if (!f) return std::nullopt;
   Projected projected = project(split, *f);
 
-  VariableProjection problem(split.train_x, split.train_y, split.tokens, m, threads);
+  const AttentionMap<double> map(split.train_x, split.tokens, m, threads);
+  Matrix<double> values(rows / split.tokens * e, m * split.tokens);
+  map.values(projected.w, values);
   Matrix<double> slopes(rows, features * e);  // C^i W_i of every row
-  VariableProjection::Point point = problem.make_point();
-  point.p = std::move(f->p);
-  point.phi = std::move(f->phi);
-  point.w = copy_of(projected.w);
-  problem.linearise(point);
   parallel_for(threads, rows, [&](Index row, int) {
-    problem.slopes(point, row, MatrixView<double>(slopes.view().row(row), features, e));
+    map.slopes(f->p, f->phi, values, row, MatrixView<double>(slopes.view().row(row), features, e));
   });
 
   Linearisation out;
-  out.magnitude = magnitude_of(point.phi.view(), point.w, d);
-  out.spread = spread_of(split.train_x, split.tokens, point.w);
+  out.magnitude = magnitude_of(f->phi.view(), projected.w, d);
+  out.spread = spread_of(split.train_x, split.tokens, projected.w);
   out.coupling = Matrix<double>(e * features, p);
   std::vector<Matrix<double>> parts(static_cast<std::size_t>(std::min(e, kGroups)));
   const auto groups = static_cast<Index>(parts.size());

@@ -6,7 +6,7 @@
 //   Q_1^T J_c = coupling_c (m d, m d^2),     Q_2^T J_c stacked over c = Q L^T,
 //
 // so L^T is P_perp J up to a rotation. Nothing is squared: directions that move the labels by 1e-12 of what
-// others do are still seen, which the normal equations (normal_equations.hpp) lose at 1e-8.
+// others do are still seen, which the normal equations (cpu/layer/linear_model.hpp) lose at 1e-8.
 //
 // 2 n k e (m d^2)^2 flops, nearly all in the last QR.
 #pragma once

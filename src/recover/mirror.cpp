@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "linalg/blas.hpp"
+#include "linalg/vector_space.hpp"
 
 namespace headlens {
 namespace {

@@ -9,8 +9,8 @@
 #include "linalg/blas.hpp"
 #include "linalg/eigen.hpp"
 #include "linalg/tiles.hpp"
+#include "linalg/vector_space.hpp"
 #include "recover/certify.hpp"
-#include "recover/normal_equations.hpp"
 
 namespace headlens {
 namespace {
@@ -106,8 +106,8 @@ Matrix<double> scaled(const Matrix<double>& heads, const std::vector<double>& si
 std::vector<double> search_sizes(const Split& split, const Matrix<double>& heads, Effort& effort) {
   const Index m = heads.cols() / heads.rows();
   const Split enough = first_examples(split, m);
-  VariableProjection problem(enough.train_x, enough.train_y, enough.tokens, m, effort.threads());
-  VariableProjection::Point point = problem.make_point();
+  const std::unique_ptr<backend::LayerProblem> problem = pose(enough, m, effort);
+  const std::unique_ptr<backend::LayerPoint> point = problem->make_point();
   std::vector<double> sizes(static_cast<std::size_t>(m), 1.0);
   double lowest = -1;
   for (int sweep = 0; sweep < kSweeps; ++sweep)
@@ -117,13 +117,13 @@ std::vector<double> search_sizes(const Split& split, const Matrix<double>& heads
       for (int half = kSmallest; half <= kLargest && !effort.must_stop(); ++half)
         for (const double sign : {1.0, -1.0}) {
           size = sign * std::exp2(0.5 * half);
-          problem.evaluate(scaled(heads, sizes), 0, point);
-          if (!point.finite || (lowest >= 0 && point.cost >= lowest)) continue;
-          lowest = point.cost;
+          problem->evaluate(scaled(heads, sizes), 0, *point);
+          if (!point->finite || (lowest >= 0 && point->cost >= lowest)) continue;
+          lowest = point->cost;
           best = size;
         }
       size = best;
-      effort.report("sizes of the heads", ++effort.steps, lowest / problem.y_squares(), m);
+      effort.report("sizes of the heads", ++effort.steps, lowest / problem->y_squares(), m);
     }
   return sizes;
 }
@@ -201,13 +201,13 @@ Candidate find_by_moments(const Split& split, const HeadSpan& span, const Recove
     theta = scaled(heads, search_sizes(split, heads, effort));
   }
   ++effort.starts;
-  VariableProjection problem(split.train_x, split.train_y, split.tokens, m, effort.threads());
-  VariableProjection::Point point = problem.make_point();
-  problem.evaluate(std::move(theta), 0, point);
-  Candidate out{std::move(point.theta), std::move(point.w), 1, 1};
-  if (!point.finite) std::fill_n(out.w.data(), out.w.rows() * out.w.cols(), 0.0);  // tokens of zeros, say
-  if (!point.finite || problem.y_squares() == 0) return out;
-  out.train_error = std::sqrt(point.squares / problem.y_squares());
+  const std::unique_ptr<backend::LayerProblem> problem = pose(split, m, effort);
+  const std::unique_ptr<backend::LayerPoint> point = problem->make_point();
+  problem->evaluate(std::move(theta), 0, *point);
+  Candidate out{std::move(point->parameters), std::move(point->w), 1, 1};
+  if (!point->finite) std::fill_n(out.w.data(), out.w.rows() * out.w.cols(), 0.0);  // tokens of zeros, say
+  if (!point->finite || problem->y_squares() == 0) return out;
+  out.train_error = std::sqrt(point->squares / problem->y_squares());
   out.held_out_error = held_out_error(split, out.theta, out.w, effort.threads());
   return out;
 }

@@ -1,5 +1,7 @@
 #include "recover/noise_floor.hpp"
 
+#include "linalg/vector_space.hpp"
+
 #include <algorithm>
 #include <boost/math/distributions/students_t.hpp>
 #include <cmath>

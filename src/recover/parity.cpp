@@ -11,6 +11,7 @@
 #include "base/memory.hpp"
 #include "headlens/error.hpp"
 #include "headlens/hardness.hpp"
+#include "linalg/vector_space.hpp"
 
 namespace headlens {
 namespace {

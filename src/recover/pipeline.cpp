@@ -9,6 +9,7 @@
 #include "base/parallel.hpp"
 #include "headlens/error.hpp"
 #include "headlens/recover.hpp"
+#include "linalg/vector_space.hpp"
 #include "recover/certify.hpp"
 #include "recover/descent.hpp"
 #include "recover/explain.hpp"
@@ -242,6 +243,7 @@ Recovery recover(const Examples& examples, const RecoverOptions& options, const 
   certificate.examples = examples.count();
   certificate.held_out = split.held_x.rows / split.tokens;
   Effort effort(options, execution);
+  certificate.backend = effort.context().machine.name();
   if (any_layer)
     recover_heads(split, units, options, effort, recovery);
   else

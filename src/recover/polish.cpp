@@ -5,8 +5,8 @@
 
 #include "linalg/blas.hpp"
 #include "linalg/qr.hpp"
+#include "linalg/vector_space.hpp"
 #include "recover/bounds.hpp"
-#include "recover/normal_equations.hpp"
 
 namespace headlens {
 namespace {

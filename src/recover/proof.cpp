@@ -5,10 +5,10 @@
 #include <utility>
 
 #include "base/random.hpp"
+#include "linalg/vector_space.hpp"
 #include "recover/distinct.hpp"
 #include "recover/grow.hpp"
 #include "recover/mirror.hpp"
-#include "recover/normal_equations.hpp"
 #include "recover/polish.hpp"
 #include "recover/reduce.hpp"
 #include "recover/swapped.hpp"

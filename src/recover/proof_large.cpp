@@ -9,6 +9,7 @@
 #include <cmath>
 #include <limits>
 
+#include "linalg/vector_space.hpp"
 #include "recover/certify.hpp"
 #include "recover/challenge.hpp"
 #include "recover/distinct.hpp"
@@ -27,16 +28,16 @@ constexpr double kSafety = 4;        // beyond first order, what the fit absorbe
 constexpr double kUnsettled = 4;     // times: an eigenvalue that was still falling
 constexpr double kResolved = 1e-11;  // of the largest eigenvalue: below it products with H are rounding
 
-double largest_eigenvalue(VariableProjection& problem, const VariableProjection::Point& point,
+double largest_eigenvalue(const backend::LayerProblem& problem, const backend::LayerPoint& point,
                           const Matrix<double>& start) {
-  Tangent<double> tangent(problem);
-  tangent.move_to(point);
-  Matrix<double> image(problem.rows(), problem.outputs()), v = copy_of(start), next(v.rows(), v.cols());
+  const std::unique_ptr<backend::LinearModel> model = problem.make_linear_model();
+  model->move_to(point);
+  Matrix<double> v = copy_of(start), next(v.rows(), v.cols());
   double value = 0;
   for (int step = 0; step < 10; ++step) {
     const double size = std::sqrt(squared_norm(v));
     for (Index i = 0; i < v.rows() * v.cols(); ++i) v.data()[i] /= size;
-    tangent.normal_product(v, image, next);
+    model->normal_product(v, next);
     value = std::sqrt(squared_norm(next));
     std::swap(v, next);
   }
@@ -53,14 +54,15 @@ Proof prove_large(const Split& split, const Candidate& candidate, const std::vec
   for (Index i = 0; i < m; ++i) proof.heads.push_back(i);
   proof.doubt = Doubt::wide_bars;
   const Split enough = first_examples(split, m);
-  VariableProjection problem(enough.train_x, enough.train_y, split.tokens, m, effort.threads());
-  VariableProjection::Point point = problem.make_point();
-  problem.evaluate(copy_of(candidate.theta), 0, point);
-  problem.linearise(point);
+  const std::unique_ptr<backend::LayerProblem> problem = pose(enough, m, effort);
+  const std::unique_ptr<backend::LayerPoint> held = problem->make_point();
+  backend::LayerPoint& point = *held;
+  problem->evaluate(copy_of(candidate.theta), 0, point);
+  problem->linearise(point);
   if (!point.finite) return proof;
   const auto stop = [&] { return effort.must_stop(); };
-  const ErrorBars bars = error_bars(problem, point, ResidualIs::anything, seed, stop);
-  const WeakestDirection weakest = weakest_direction(problem, point, bars.draws, stop);
+  const ErrorBars bars = error_bars(*problem, point, ResidualIs::anything, seed, stop);
+  const WeakestDirection weakest = weakest_direction(*problem, point, bars.draws, stop);
   effort.inner += bars.inner + weakest.products;
   if (stop()) {
     proof.doubt = Doubt::out_of_time;
@@ -68,7 +70,7 @@ Proof prove_large(const Split& split, const Candidate& candidate, const std::vec
   }
   proof.shares = weakest.shares;
   proof.heads.clear();
-  const double largest = largest_eigenvalue(problem, point, bars.draws[0]);
+  const double largest = largest_eigenvalue(*problem, point, bars.draws[0]);
   const double left = std::sqrt(point.squares) * (weakest.settled ? kSafety : kSafety * kUnsettled);
   proof.response = weakest.response;
   const bool resolved = !weakest.values.empty() && weakest.values[0] > kResolved * largest;
@@ -80,7 +82,7 @@ Proof prove_large(const Split& split, const Candidate& candidate, const std::vec
     for (Index a = 0; a < d; ++a) {
       const double weight = weights[static_cast<std::size_t>(a)];
       for (Index b = 0; b < d; ++b)
-        theta += std::pow(weight * weights[static_cast<std::size_t>(b)] * point.theta(a, i * d + b), 2);
+        theta += std::pow(weight * weights[static_cast<std::size_t>(b)] * point.parameters(a, i * d + b), 2);
       for (Index c = 0; c < e; ++c) w += std::pow(weight * point.w(i * d + a, c), 2);
     }
     const HeadBound bound{resolved ? left * std::sqrt(squares) : kInfinity,

@@ -1,5 +1,7 @@
 #include "recover/reduce.hpp"
 
+#include "linalg/vector_space.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <utility>

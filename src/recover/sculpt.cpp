@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "headlens/error.hpp"
+#include "linalg/vector_space.hpp"
 #include "recover/challenge.hpp"
 #include "recover/sculpt_body.hpp"
 #include "recover/sculpt_centre.hpp"
@@ -90,15 +91,14 @@ Cuts clearest(const Cuts& cuts, const RecoverOptions& options, Effort& effort) {
 }
 
 // These heads with the W of least squares.
-Candidate as_it_is(const Split& split, Matrix<double> theta, int threads) {
-  VariableProjection problem(split.train_x, split.train_y, split.tokens, theta.cols() / theta.rows(),
-                             threads);
-  VariableProjection::Point point = problem.make_point();
-  problem.evaluate(std::move(theta), 1e-12, point);
-  Candidate out{std::move(point.theta), std::move(point.w), 1, 1};
-  if (!point.finite) return out;
-  out.train_error = std::sqrt(point.squares / std::max(squared_norm(split.train_y), 1e-300));
-  out.held_out_error = held_out_error(split, out.theta, out.w, threads);
+Candidate as_it_is(const Split& split, Matrix<double> theta, const Effort& effort) {
+  const std::unique_ptr<backend::LayerProblem> problem = pose(split, theta.cols() / theta.rows(), effort);
+  const std::unique_ptr<backend::LayerPoint> point = problem->make_point();
+  problem->evaluate(std::move(theta), 1e-12, *point);
+  Candidate out{std::move(point->parameters), std::move(point->w), 1, 1};
+  if (!point->finite) return out;
+  out.train_error = std::sqrt(point->squares / std::max(squared_norm(split.train_y), 1e-300));
+  out.held_out_error = held_out_error(split, out.theta, out.w, effort.threads());
   return out;
 }
 
@@ -140,7 +140,7 @@ Round run_round(const Split& split, const Split& examples, const Agreement& agre
   timed(seconds.net, [&] {
     NetResult net = search_net(split, fine.proxy, out.span, options.seed, effort);
     out.net_size = net.size;
-    out.candidate = as_it_is(split, std::move(net.theta), effort.threads());
+    out.candidate = as_it_is(split, std::move(net.theta), effort);
     return 0;
   });
   return out;

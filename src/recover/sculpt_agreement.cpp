@@ -9,6 +9,7 @@
 #include "linalg/min_norm_point.hpp"
 #include "linalg/multiply.hpp"
 #include "linalg/tiles.hpp"
+#include "linalg/vector_space.hpp"
 
 namespace headlens {
 namespace {

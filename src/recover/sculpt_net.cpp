@@ -11,6 +11,7 @@
 #include "linalg/cholesky.hpp"
 #include "linalg/multiply.hpp"
 #include "linalg/tiles.hpp"
+#include "linalg/vector_space.hpp"
 
 namespace headlens {
 namespace {

@@ -35,16 +35,17 @@ Candidate fit_one_head(const Split& split, const AcceptedRows& accepted, Matrix<
       std::copy_n(split.train_y.row(row), e, y.view().row(at));
     }
   }
-  VariableProjection problem(x.view(), y.view(), k, 1, effort.threads(), std::move(weights));
-  VariableProjection::Point point = problem.make_point();
-  point.theta = std::move(theta);
+  const std::unique_ptr<backend::LayerProblem> problem = effort.context().machine.make_layer_problem(
+      {x.view(), y.view(), k, std::move(weights)}, 1, effort.context());
+  std::unique_ptr<backend::LayerPoint> point = problem->make_point();
+  point->parameters = std::move(theta);
   const LmOptions options{.ridge = 1e-6, .mu = 1e-3, .max_steps = 30, .stall_steps = 5, .stall_factor = 0.99};
   const LmResult result = minimise(
-      problem, point, options, [&] { return effort.must_stop(); },
+      *problem, point, options, [&] { return effort.must_stop(); },
       [&](int step, double squares) { effort.report("sculpt: refine", step, squares, 1); });
   effort.count(result);
-  if (!point.finite) return {std::move(point.theta), Matrix<double>::zeros(d, e), 1, 1};  // no rows to fit
-  return {std::move(point.theta), std::move(point.w), std::sqrt(result.relative_squares), 1};
+  if (!point->finite) return {std::move(point->parameters), Matrix<double>::zeros(d, e), 1, 1};  // no rows
+  return {std::move(point->parameters), std::move(point->w), std::sqrt(result.relative_squares), 1};
 }
 
 Matrix<double> as_matrix(const std::vector<double>& theta, Index d) {

@@ -4,9 +4,11 @@
 #include <cmath>
 #include <utility>
 
+#include "attention/attention_map.hpp"
 #include "base/parallel.hpp"
 #include "base/random.hpp"
 #include "linalg/multiply.hpp"
+#include "linalg/vector_space.hpp"
 
 namespace headlens {
 
@@ -22,7 +24,7 @@ Split hold_out(const Examples& examples) {
 }
 
 Effort::Effort(const RecoverOptions& options, const Execution& execution)
-    : execution_(execution), threads_(thread_count(execution)) {
+    : execution_(execution), context_(backend::context_of(execution)) {
   if (options.time_limit_seconds)
     deadline_ =
         std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::steady_clock::duration>(
@@ -72,21 +74,26 @@ double held_out_error(const Split& split, const Matrix<double>& theta, const Mat
                    scale);
 }
 
+std::unique_ptr<backend::LayerProblem> pose(const Split& split, Index heads, const Effort& effort) {
+  const backend::LayerExamples examples{split.train_x, split.train_y, split.tokens};
+  return effort.context().machine.make_layer_problem(examples, heads, effort.context());
+}
+
 Candidate solve_from(const Split& split, Matrix<double> theta, const LmOptions& options,
                      const std::string& phase, Effort& effort) {
   const Index heads = theta.cols() / theta.rows();
-  VariableProjection problem(split.train_x, split.train_y, split.tokens, heads, effort.threads());
-  VariableProjection::Point point = problem.make_point();
-  point.theta = std::move(theta);
+  const std::unique_ptr<backend::LayerProblem> problem = pose(split, heads, effort);
+  std::unique_ptr<backend::LayerPoint> point = problem->make_point();
+  point->parameters = std::move(theta);
   const LmResult result = minimise(
-      problem, point, options, [&] { return effort.must_stop(); },
+      *problem, point, options, [&] { return effort.must_stop(); },
       [&](int step, double squares) {
         effort.trace.push_back({phase, heads, effort.seconds(), std::sqrt(squares), step, {}});
         effort.report(phase, step, squares, heads);
       });
   effort.count(result);
-  Candidate out{std::move(point.theta), std::move(point.w), 1, 1};
-  if (!point.finite) {  // tokens of zeros, say: no W can be solved for, and none explains anything
+  Candidate out{std::move(point->parameters), std::move(point->w), 1, 1};
+  if (!point->finite) {  // tokens of zeros, say: no W can be solved for, and none explains anything
     std::fill_n(out.w.data(), out.w.rows() * out.w.cols(), 0.0);
     return out;
   }

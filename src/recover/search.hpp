@@ -3,6 +3,7 @@
 
 #include <chrono>
 
+#include "backend/backend.hpp"
 #include "headlens/recover.hpp"
 #include "recover/levenberg_marquardt.hpp"
 
@@ -35,14 +36,15 @@ class Effort {
   void report(const std::string& phase, int step, double relative_squares, Index heads) const;
   void count(const LmResult& result);
   const Execution& execution() const { return execution_; }
-  int threads() const { return threads_; }
+  int threads() const { return context_.threads; }
+  const backend::Context& context() const { return context_; }
 
   int starts = 0, steps = 0, inner = 0;
   std::vector<TracePoint> trace;
 
  private:
   const Execution& execution_;
-  int threads_;
+  backend::Context context_;
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
   std::optional<std::chrono::steady_clock::time_point> deadline_;
 };
@@ -55,6 +57,9 @@ auto timed(double& seconds, Work&& work) {
   seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return result;
 }
+
+// The training examples as a problem in so many heads, on the machine of this recovery.
+std::unique_ptr<backend::LayerProblem> pose(const Split& split, Index heads, const Effort& effort);
 
 // Minimises from theta and measures on the held-out examples.
 Candidate solve_from(const Split& split, Matrix<double> theta, const LmOptions& options,

@@ -13,7 +13,7 @@
 #include "linalg/orthonormalise.hpp"
 #include "linalg/regularised.hpp"
 #include "linalg/tiles.hpp"
-#include "recover/normal_equations.hpp"
+#include "linalg/vector_space.hpp"
 
 namespace headlens {
 namespace {
@@ -160,8 +160,8 @@ HeadSpan head_span(const Split& split, Index count, std::uint64_t seed, Effort& 
 Matrix<double> spectral_start(const Split& split, const HeadSpan& span, Index heads, std::uint64_t seed,
                               int start, Effort& effort) {
   const Index d = span.theta.rows(), directions = std::min<Index>(heads, span.theta.cols() / d);
-  VariableProjection problem(split.train_x, split.train_y, split.tokens, heads, effort.threads());
-  VariableProjection::Point point = problem.make_point();
+  const std::unique_ptr<backend::LayerProblem> problem = pose(split, heads, effort);
+  const std::unique_ptr<backend::LayerPoint> point = problem->make_point();
   Matrix<double> best = random_start(d, heads, seed, start);
   double lowest = -1;
   for (int trial = 0; trial < kMixtures && !effort.expired(); ++trial) {
@@ -178,9 +178,9 @@ Matrix<double> spectral_start(const Split& split, const HeadSpan& span, Index he
             theta(p, i * d + r) +=
                 scale * mix[static_cast<std::size_t>(j)] / std::sqrt(square) * span.theta(p, j * d + r);
     }
-    problem.evaluate(copy_of(theta), 1e-3, point);
-    if (!point.finite || (lowest >= 0 && point.cost >= lowest)) continue;
-    lowest = point.cost;
+    problem->evaluate(copy_of(theta), 1e-3, *point);
+    if (!point->finite || (lowest >= 0 && point->cost >= lowest)) continue;
+    lowest = point->cost;
     best = std::move(theta);
   }
   return best;

@@ -6,6 +6,7 @@
 #include "headlens/error.hpp"
 #include "linalg/blas.hpp"
 #include "linalg/eigen.hpp"
+#include "linalg/vector_space.hpp"
 
 namespace headlens {
 namespace {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "linalg/eigen.hpp"
+#include "linalg/vector_space.hpp"
 
 namespace headlens {
 namespace {
@@ -74,21 +75,19 @@ Ritz rayleigh_ritz(const Vectors& basis, std::size_t wanted) {
 
 }  // namespace
 
-WeakestDirection weakest_direction(VariableProjection& problem, const VariableProjection::Point& point,
+WeakestDirection weakest_direction(const backend::LayerProblem& problem, const backend::LayerPoint& point,
                                    const std::vector<Matrix<double>>& starts,
                                    const std::function<bool()>& stop) {
   const Index d = problem.dim(), m = problem.heads();
-  Matrix<double> image(problem.rows(), problem.outputs());
-  Tangent<double> tangent(problem);
-  tangent.move_to(point);
+  const std::unique_ptr<backend::LinearModel> model = problem.make_linear_model();
+  model->move_to(point);
   const auto with_image = [&](Matrix<double> a) {
     Vector v{std::move(a), Matrix<double>(d, m * d)};
-    tangent.normal_product(v.a, image, v.ha);
+    model->normal_product(v.a, v.ha);
     return v;
   };
-  Preconditioner preconditioner;
-  preconditioner.refresh(problem, point);
-  preconditioner.shift(1e-14 * problem.y_squares() / static_cast<double>(m * d * d));
+  model->refresh_preconditioner(point);
+  model->shift_preconditioner(1e-14 * problem.y_squares() / static_cast<double>(m * d * d));
 
   WeakestDirection out;
   Vectors basis;
@@ -115,7 +114,7 @@ WeakestDirection weakest_direction(VariableProjection& problem, const VariablePr
     for (Vector& v : ritz.lowest) {
       Matrix<double> residual = copy_of(v.ha);
       add(-inner_product(v.a, v.ha), v.a, residual);
-      residuals.push_back(preconditioner.apply(residual));
+      residuals.push_back(model->precondition(residual));
       extend(basis, std::move(v));
     }
     for (Matrix<double>& residual : residuals) extend(basis, with_image(std::move(residual)));
@@ -126,7 +125,7 @@ WeakestDirection weakest_direction(VariableProjection& problem, const VariablePr
   out.products = (out.steps + 1) * static_cast<int>(block);
   if (!out.value_shares.empty()) out.shares = out.value_shares[0];
   const double value = values.empty() ? 0 : std::max(0.0, values.back());
-  out.response = std::sqrt(value * squared_norm(point.theta) / std::max(problem.y_squares(), 1e-300));
+  out.response = std::sqrt(value * squared_norm(point.parameters) / std::max(problem.y_squares(), 1e-300));
   return out;
 }
 

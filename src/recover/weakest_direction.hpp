@@ -7,7 +7,7 @@
 
 #include <vector>
 
-#include "recover/normal_equations.hpp"
+#include "backend/layer_problem.hpp"
 
 namespace headlens {
 
@@ -24,7 +24,7 @@ struct WeakestDirection {
   int steps = 0, products = 0;  // products with H
 };
 
-WeakestDirection weakest_direction(VariableProjection& problem, const VariableProjection::Point& point,
+WeakestDirection weakest_direction(const backend::LayerProblem& problem, const backend::LayerPoint& point,
                                    const std::vector<Matrix<double>>& starts,
                                    const std::function<bool()>& stop);
 

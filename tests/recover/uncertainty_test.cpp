@@ -4,8 +4,10 @@
 #include <cmath>
 
 #include "attention/packing.hpp"
+#include "cpu/layer/variable_projection.hpp"
 #include "headlens/recover.hpp"
 #include "linalg/eigen.hpp"
+#include "linalg/vector_space.hpp"
 #include "recover/error_bars.hpp"
 #include "recover/weakest_direction.hpp"
 #include "reference/attention_jacobian.hpp"
@@ -15,18 +17,19 @@ namespace headlens {
 namespace {
 
 struct Problem : SmallLayer {
-  VariableProjection projection{{examples.x.data<double>(), kCount* kTokens, kDim},
-                                {examples.y.data<double>(), kCount* kTokens, kOutputs},
-                                kTokens,
-                                kHeads,
-                                1};
-  VariableProjection::Point point = projection.make_point();
+  cpu::VariableProjection projection{{examples.x.data<double>(), kCount* kTokens, kDim},
+                                     {examples.y.data<double>(), kCount* kTokens, kOutputs},
+                                     kTokens,
+                                     kHeads,
+                                     1};
+  std::unique_ptr<backend::LayerPoint> held = projection.make_point();
+  backend::LayerPoint& point = *held;
   AttentionLayer fitted;
 
   Problem() : SmallLayer(0.01) {
     projection.evaluate(pack_theta(layer.theta), 0, point);
     projection.linearise(point);
-    fitted = unpack_layer(point.theta, point.w);
+    fitted = unpack_layer(point.parameters, point.w);
   }
 };
 
@@ -74,7 +77,7 @@ TEST(WeakestDirection, IsTheSmallestSingularValueOfTheProjectedJacobian) {
   const double smallest = std::sqrt(1 / eigen.values.back());
   const ErrorBars bars = error_bars(p.projection, p.point, ResidualIs::anything, 0, [] { return false; });
   const WeakestDirection found = weakest_direction(p.projection, p.point, bars.draws, [] { return false; });
-  const double unit = std::sqrt(p.projection.y_squares() / squared_norm(p.point.theta));
+  const double unit = std::sqrt(p.projection.y_squares() / squared_norm(p.point.parameters));
   EXPECT_GE(found.response * unit, smallest * (1 - 1e-8));  // a Rayleigh quotient bounds from above
   EXPECT_LE(found.response * unit, smallest * 1.01);
   for (Index i = 0; i < kHeads; ++i) {

@@ -1,17 +1,19 @@
-#include "recover/variable_projection.hpp"
+#include "cpu/layer/variable_projection.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <utility>
 
 #include "base/parallel.hpp"
+#include "cpu/layer/linear_model.hpp"
 #include "linalg/blas.hpp"
 #include "linalg/cholesky.hpp"
 #include "linalg/gram.hpp"
 #include "linalg/multiply.hpp"
 #include "linalg/tiles.hpp"
+#include "linalg/vector_space.hpp"
 
-namespace headlens {
+namespace headlens::cpu {
 namespace {
 
 constexpr double kJitter = 1e-14;
@@ -19,18 +21,6 @@ constexpr double kRefineBelow = 1e-6;
 constexpr Index kStack = 32;  // rows whose curvature is added at once
 
 }  // namespace
-
-double inner_product(MatrixView<const double> a, MatrixView<const double> b) {
-  double sum = 0;
-  for (Index i = 0; i < a.rows; ++i) {
-    double row = 0;  // row by row: the error grows with the columns, not with the size
-    for (Index j = 0; j < a.cols; ++j) row += a(i, j) * b(i, j);
-    sum += row;
-  }
-  return sum;
-}
-
-double squared_norm(MatrixView<const double> a) { return inner_product(a, a); }
 
 VariableProjection::VariableProjection(MatrixView<const double> x, MatrixView<const double> y, Index tokens,
                                        Index heads, int threads, std::vector<double> row_weights)
@@ -41,9 +31,10 @@ VariableProjection::VariableProjection(MatrixView<const double> x, MatrixView<co
       y_squares_(squared_norm(y)),
       row_weights_(std::move(row_weights)) {}
 
-VariableProjection::Point VariableProjection::make_point() const {
+std::unique_ptr<backend::LayerPoint> VariableProjection::make_point() const {
   const Index features = heads() * dim();
-  Point point;
+  auto out = std::make_unique<Point>();
+  Point& point = *out;
   point.p = Matrix<double>(rows() * heads(), map_.tokens());
   point.phi = Matrix<double>(rows(), features);
   point.w = Matrix<double>(features, outputs());
@@ -52,12 +43,13 @@ VariableProjection::Point VariableProjection::make_point() const {
   point.gram = Matrix<double>(features, features);
   point.product = Matrix<double>(features, outputs());
   point.factor = Matrix<double>(features, features);
-  return point;
+  return out;
 }
 
-void VariableProjection::evaluate(Matrix<double> theta, double ridge, Point& point) const {
-  point.theta = std::move(theta);
-  map_.evaluate(point.theta, point.p, point.phi);
+void VariableProjection::evaluate(Matrix<double> theta, double ridge, backend::LayerPoint& at) const {
+  Point& point = as_point(at);
+  point.parameters = std::move(theta);
+  map_.evaluate(point.parameters, point.p, point.phi);
   weigh_rows(point.phi.view());
   const MatrixView<const double> phi = std::as_const(point.phi).view();
   std::fill_n(point.gram.data(), phi.cols * phi.cols, 0.0);
@@ -66,7 +58,8 @@ void VariableProjection::evaluate(Matrix<double> theta, double ridge, Point& poi
   solve_for_w(ridge, point);
 }
 
-void VariableProjection::solve_for_w(double ridge, Point& point) const {
+void VariableProjection::solve_for_w(double ridge, backend::LayerPoint& at) const {
+  Point& point = as_point(at);
   const MatrixView<const double> phi = std::as_const(point.phi).view();
   const Index features = phi.cols;
   std::copy_n(point.gram.data(), features * features, point.factor.data());
@@ -99,29 +92,22 @@ void VariableProjection::solve_for_w(double ridge, Point& point) const {
   point.finite = std::isfinite(point.cost);
 }
 
-void VariableProjection::linearise(Point& point) const { map_.values(point.w, point.values); }
+Matrix<double> VariableProjection::residual(const backend::LayerPoint& point) const {
+  return copy_of(as_point(point).residual);
+}
 
-void VariableProjection::gradient(const Point& point, MatrixView<double> dtheta) const {
+void VariableProjection::linearise(backend::LayerPoint& at) const {
+  Point& point = as_point(at);
+  map_.values(point.w, point.values);
+}
+
+void VariableProjection::gradient(const backend::LayerPoint& at, MatrixView<double> dtheta) const {
+  const Point& point = as_point(at);
   map_.adjoint(point.p, point.values, point.residual, dtheta);
 }
 
-// K (m d, e), the stacked C^i W_i of one row: C W = sum_b p_b (x_b - mean) (x_b W - mean W)^T, where only the
-// left factor needs centring.
-void VariableProjection::slopes(const Point& point, Index row, MatrixView<double> out) const {
-  const Index k = tokens(), m = heads(), d = dim(), e = outputs(), example = row / k;
-  const MatrixView<const double> x = x_.block(example * k, 0, k, d);
-  Matrix<double> centred(k, d), weighted(e, k);
-  for (Index i = 0; i < m; ++i) {
-    const double* p = point.p.data() + (row * m + i) * k;
-    const double* mean = point.phi.data() + row * m * d + i * d;
-    const MatrixView<const double> values = point.values.view().block(example * e, i * k, e, k);
-    for (Index t = 0; t < k; ++t)
-      for (Index q = 0; q < d; ++q) centred(t, q) = x(t, q) - mean[q];
-    for (Index c = 0; c < e; ++c)
-      for (Index t = 0; t < k; ++t) weighted(c, t) = p[t] * values(c, t);
-    gemm(Trans::yes, Trans::yes, 1.0, std::as_const(centred).view(), std::as_const(weighted).view(), 0.0,
-         out.block(i * d, 0, d, e));
-  }
+std::unique_ptr<backend::LinearModel> VariableProjection::make_linear_model() const {
+  return std::make_unique<ProjectedModel>(*this);
 }
 
 Matrix<double> VariableProjection::curvature(const Point& point, Index wanted) const {
@@ -136,8 +122,8 @@ Matrix<double> VariableProjection::curvature(const Point& point, Index wanted) c
     const Tile tile = tile_at(used, kStack, item);
     const double flops = 4.0 * static_cast<double>(tile.size * tokens() * features * e);
     parallel_for(threads_for(flops, threads_), tile.size, [&](Index j, int) {
-      slopes(point, sample[static_cast<std::size_t>(tile.begin + j)],
-             stacked.view().block(0, j * e, features, e));
+      map_.slopes(point.p, point.phi, point.values, sample[static_cast<std::size_t>(tile.begin + j)],
+                  stacked.view().block(0, j * e, features, e));
     });
     add_outer(std::as_const(stacked).view().block(0, 0, features, tile.size * e), b, threads_);
   }
@@ -147,4 +133,4 @@ Matrix<double> VariableProjection::curvature(const Point& point, Index wanted) c
   return b;
 }
 
-}  // namespace headlens
+}  // namespace headlens::cpu

@@ -1,4 +1,4 @@
-#include "recover/tangent.hpp"
+#include "cpu/layer/tangent.hpp"
 
 #include <utility>
 
@@ -7,7 +7,7 @@
 #include "linalg/multiply.hpp"
 #include "linalg/tiles.hpp"
 
-namespace headlens {
+namespace headlens::cpu {
 namespace {
 
 constexpr Index kTileRows = 256;
@@ -38,7 +38,7 @@ Tangent<T>::Tangent(const VariableProjection& problem)
       q_(problem.rows(), problem.heads() * problem.dim()) {}
 
 template <class T>
-void Tangent<T>::move_to(const VariableProjection::Point& point) {
+void Tangent<T>::move_to(const Point& point) {
   convert<T>(point.p.view(), p_.view());
   convert<T>(point.values.view(), values_t_.view());
   untranspose_values<T>(point.values.view(), problem_.outputs(), values_.view());
@@ -87,4 +87,4 @@ void Tangent<T>::normal_product(MatrixView<const T> a, MatrixView<T> image, Matr
 template class Tangent<float>;
 template class Tangent<double>;
 
-}  // namespace headlens
+}  // namespace headlens::cpu

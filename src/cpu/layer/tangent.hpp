@@ -6,15 +6,15 @@
 // however ill-conditioned Phi is.
 #pragma once
 
-#include "recover/variable_projection.hpp"
+#include "cpu/layer/variable_projection.hpp"
 
-namespace headlens {
+namespace headlens::cpu {
 
 template <class T>
 class Tangent {
  public:
   explicit Tangent(const VariableProjection& problem);
-  void move_to(const VariableProjection::Point& point);  // a linearised one
+  void move_to(const Point& point);  // a linearised one
 
   // z (n k, e) = J dtheta
   void derivative(MatrixView<const T> dtheta, MatrixView<T> z) const;
@@ -33,4 +33,4 @@ class Tangent {
   Matrix<T> p_, values_, values_t_, q_;  // (n k m, k), (n m k, e), (n e, m k), (n k, m d)
 };
 
-}  // namespace headlens
+}  // namespace headlens::cpu

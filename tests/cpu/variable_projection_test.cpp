@@ -1,4 +1,4 @@
-#include "recover/variable_projection.hpp"
+#include "cpu/layer/variable_projection.hpp"
 
 #include <gtest/gtest.h>
 
@@ -8,10 +8,11 @@
 
 #include "attention/packing.hpp"
 #include "base/random.hpp"
+#include "cpu/layer/tangent.hpp"
 #include "headlens/layer.hpp"
-#include "recover/tangent.hpp"
+#include "linalg/vector_space.hpp"
 
-namespace headlens {
+namespace headlens::cpu {
 namespace {
 
 constexpr Index kTokens = 4, kDim = 5, kHeads = 2, kOutputs = 3, kCount = 30;
@@ -27,12 +28,13 @@ struct Fixture : testing::Test {
   Matrix<double> x = random_matrix(kCount * kTokens, kDim, 1);
   Matrix<double> y = random_matrix(kCount * kTokens, kOutputs, 2);
   VariableProjection problem{x.view(), y.view(), kTokens, kHeads, 1};
-  VariableProjection::Point point = problem.make_point();
+  std::unique_ptr<backend::LayerPoint> held = problem.make_point();
+  Point& point = as_point(*held);
 };
 using VariableProjectionTest = Fixture;
 
 template <class T>
-Tangent<T> tangent_at(const VariableProjection& problem, VariableProjection::Point& point) {
+Tangent<T> tangent_at(const VariableProjection& problem, Point& point) {
   problem.linearise(point);
   Tangent<T> tangent(problem);
   tangent.move_to(point);
@@ -77,9 +79,9 @@ TEST_F(VariableProjectionTest, AdjointOfTheResidualIsTheGradient) {
     Matrix<double> moved(kDim, kHeads * kDim);
     for (Index i = 0; i < kDim * kHeads * kDim; ++i)
       moved.data()[i] = theta.data()[i] + step * direction.data()[i];
-    VariableProjection::Point there = problem.make_point();
-    problem.evaluate(std::move(moved), 0, there);
-    return there.squares;
+    const std::unique_ptr<backend::LayerPoint> there = problem.make_point();
+    problem.evaluate(std::move(moved), 0, *there);
+    return there->squares;
   };
   const double slope = (cost_at(h) - cost_at(-h)) / (2 * h);
   EXPECT_NEAR(slope, -2 * inner_product(gradient, direction), 1e-6 * std::abs(slope));
@@ -113,7 +115,8 @@ TEST_F(VariableProjectionTest, SinglePrecisionAgreesWithDouble) {
 
 // At the same Theta another ridge is only another solve.
 TEST_F(VariableProjectionTest, AnotherRidgeIsAsIfEvaluatedWithIt) {
-  VariableProjection::Point other = problem.make_point();
+  const std::unique_ptr<backend::LayerPoint> another = problem.make_point();
+  Point& other = as_point(*another);
   problem.evaluate(random_matrix(kDim, kHeads * kDim, 3, 0.3), 1e-2, point);
   problem.evaluate(random_matrix(kDim, kHeads * kDim, 3, 0.3), 1e-5, other);
   problem.solve_for_w(1e-5, point);
@@ -131,7 +134,8 @@ TEST_F(VariableProjectionTest, RowsOfWeightZeroDoNotCount) {
   }
   VariableProjection some(x.view(), y.view(), kTokens, kHeads, 1, weights);
   problem.evaluate(random_matrix(kDim, kHeads * kDim, 3, 0.3), 0, point);  // phi of all rows
-  VariableProjection::Point weighted = some.make_point();
+  const std::unique_ptr<backend::LayerPoint> held_by_some = some.make_point();
+  Point& weighted = as_point(*held_by_some);
   some.evaluate(random_matrix(kDim, kHeads * kDim, 3, 0.3), 0, weighted);
   ASSERT_TRUE(weighted.finite);
   for (Index j = 0; j < kHeads * kDim; ++j)  // normal equations over the rows that count
@@ -183,4 +187,4 @@ TEST_F(VariableProjectionTest, CurvatureIsTheRightFactorOfTheNormalMatrix) {
 }
 
 }  // namespace
-}  // namespace headlens
+}  // namespace headlens::cpu

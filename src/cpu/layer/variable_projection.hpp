@@ -1,0 +1,72 @@
+// The recovery problem of backend/layer_problem.hpp on the processor. 1e-14 of the mean diagonal of Phi^T Phi
+// is added to lambda, so that the factorisation exists.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "attention/attention_map.hpp"
+#include "backend/layer_problem.hpp"
+#include "linalg/matrix.hpp"
+
+namespace headlens::cpu {
+
+struct Point final : backend::LayerPoint {
+  Matrix<double> p;         // (n k m, k)
+  Matrix<double> phi;       // (n k, m d)
+  Matrix<double> values;    // (n e, m k): (X W)^T of every example and head, once linearised
+  Matrix<double> residual;  // (n k, e) Y - Phi W
+  Matrix<double> gram;      // (m d, m d) Phi^T Phi, lower
+  Matrix<double> product;   // (m d, e) Phi^T Y
+  Matrix<double> factor;    // Cholesky of Phi^T Phi + lambda
+};
+inline Point& as_point(backend::LayerPoint& point) { return static_cast<Point&>(point); }
+inline const Point& as_point(const backend::LayerPoint& point) { return static_cast<const Point&>(point); }
+
+class VariableProjection final : public backend::LayerProblem {
+ public:
+  // x (n k, d), y (n k, e): views that outlive this. row_weights, where given: 1 for the rows that count, 0
+  // for the others, whose y must be 0.
+  VariableProjection(MatrixView<const double> x, MatrixView<const double> y, Index tokens, Index heads,
+                     int threads, std::vector<double> row_weights = {});
+
+  Index rows() const override { return x_.rows; }
+  Index tokens() const override { return map_.tokens(); }
+  Index dim() const override { return x_.cols; }
+  Index heads() const override { return map_.heads(); }
+  Index outputs() const override { return y_.cols; }
+  double y_squares() const override { return y_squares_; }
+
+  std::unique_ptr<backend::LayerPoint> make_point() const override;
+  void evaluate(Matrix<double> theta, double ridge, backend::LayerPoint& point) const override;
+  void solve_for_w(double ridge, backend::LayerPoint& point) const override;
+  Matrix<double> residual(const backend::LayerPoint& point) const override;
+  void linearise(backend::LayerPoint& point) const override;
+  void gradient(const backend::LayerPoint& point, MatrixView<double> dtheta) const override;
+  std::unique_ptr<backend::LinearModel> make_linear_model() const override;
+
+  // B (m d, m d), lower: the mean over about `rows` rows of (C^i W_i)(C^j W_j)^T times n k, C the covariance
+  // of the attended tokens. J^T J is about I_d x B for inputs with identity covariance.
+  Matrix<double> curvature(const Point& point, Index rows) const;
+
+  template <class T>
+  void weigh_rows(MatrixView<T> a) const;
+
+  MatrixView<const double> x() const { return x_; }
+  int threads() const { return threads_; }
+
+ private:
+  MatrixView<const double> x_, y_;
+  AttentionMap<double> map_;
+  int threads_;
+  double y_squares_ = 0;
+  std::vector<double> row_weights_;
+};
+
+template <class T>
+void VariableProjection::weigh_rows(MatrixView<T> a) const {
+  for (std::size_t i = 0; i < row_weights_.size(); ++i)
+    for (Index j = 0; j < a.cols; ++j) a(static_cast<Index>(i), j) *= static_cast<T>(row_weights_[i]);
+}
+
+}  // namespace headlens::cpu

@@ -1,0 +1,42 @@
+// Matrices as vectors: inner products, norms, sums and copies.
+//
+// Products are summed in double, row by row, whatever the precision of the entries: the rounding error grows
+// with the columns and with the rows, not with their product.
+#pragma once
+
+#include <algorithm>
+
+#include "linalg/matrix.hpp"
+
+namespace headlens {
+
+template <class T>
+double inner_product(MatrixView<const T> a, MatrixView<const T> b) {
+  double sum = 0;
+  for (Index i = 0; i < a.rows; ++i) {
+    double row = 0;
+    for (Index j = 0; j < a.cols; ++j) row += static_cast<double>(a(i, j)) * static_cast<double>(b(i, j));
+    sum += row;
+  }
+  return sum;
+}
+inline double inner_product(const Matrix<double>& a, const Matrix<double>& b) {
+  return inner_product(a.view(), b.view());
+}
+
+inline double squared_norm(MatrixView<const double> a) { return inner_product(a, a); }
+
+template <class T>
+Matrix<T> copy_of(const Matrix<T>& a) {
+  Matrix<T> out(a.rows(), a.cols());
+  std::copy_n(a.data(), a.rows() * a.cols(), out.data());
+  return out;
+}
+
+// to += factor * from
+template <class T>
+void add(T factor, const Matrix<T>& from, Matrix<T>& to) {
+  for (Index i = 0; i < from.rows() * from.cols(); ++i) to.data()[i] += factor * from.data()[i];
+}
+
+}  // namespace headlens
