@@ -1,4 +1,4 @@
-// CRC-32 as in zip files, zlib and PNG (reflected polynomial 0xEDB88320), eight bytes at a time.
+// CRC-32 as in zip files and PNG: the only call of zlib.
 #pragma once
 
 #include <cstddef>

@@ -1,9 +1,9 @@
 #include "report/finding.hpp"
 
 #include <algorithm>
+#include <boost/math/distributions/students_t.hpp>
 #include <cmath>
 #include <map>
-#include <numbers>
 
 #include "report/style_book.hpp"
 #include "report/vocabulary.hpp"
@@ -91,22 +91,8 @@ bool in_range(double x, const FindingSpec& spec) {
 }  // namespace
 
 double student_quantile(Index degrees, double level) {
-  // P(|t| < x) in closed form (Abramowitz and Stegun 26.7.3 and 26.7.4), angle = atan(x / sqrt(degrees)).
-  const auto inside = [degrees](double x) {
-    const double angle = std::atan(x / std::sqrt(static_cast<double>(degrees)));
-    const double c = std::cos(angle), s = std::sin(angle);
-    const bool odd = degrees % 2 == 1;
-    double term = odd ? c : 1.0, sum = degrees > 1 ? term : 0.0;
-    for (Index k = odd ? 3 : 2; k <= degrees - 2; k += 2) {
-      term *= c * c * static_cast<double>(k - 1) / static_cast<double>(k);
-      sum += term;
-    }
-    return odd ? 2 / std::numbers::pi * (angle + s * sum) : s * sum;
-  };
-  double low = 0, high = 1;
-  while (inside(high) < level) high *= 2;
-  for (int i = 0; i < 60; ++i) (inside((low + high) / 2) < level ? low : high) = (low + high) / 2;
-  return high;
+  const boost::math::students_t distribution(static_cast<double>(degrees));
+  return boost::math::quantile(boost::math::complement(distribution, (1 - level) / 2));
 }
 
 Comparison compare(const StudyResults& results, const FindingSpec& spec) {

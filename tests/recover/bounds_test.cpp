@@ -1,4 +1,5 @@
 // The dense factor and the bounds that come from it, against the Jacobian entry by entry.
+#include "linalg/vector_space.hpp"
 #include "recover/bounds.hpp"
 
 #include <gtest/gtest.h>

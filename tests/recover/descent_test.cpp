@@ -1,4 +1,5 @@
 // Gradient descent against differences of the loss, its trace, and what it may claim.
+#include "linalg/vector_space.hpp"
 #include "recover/descent.hpp"
 
 #include <gtest/gtest.h>

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "headlens/recover.hpp"
+#include "linalg/vector_space.hpp"
 #include "recover/search.hpp"
 
 namespace headlens {

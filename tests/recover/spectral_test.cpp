@@ -1,4 +1,5 @@
 // The moment's products against the sum over triples of tokens, and the span against planted heads.
+#include "linalg/vector_space.hpp"
 #include "recover/spectral.hpp"
 
 #include <gtest/gtest.h>
