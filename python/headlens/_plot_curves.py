@@ -187,7 +187,7 @@ def _draw_panel(
         mine = [row for row in cells if series is None or row[series] == value]
         label = "measured" if series is None else _name(series, value)
         curves[label] = _curve(mine, x, y, [x, *filter(None, [series])])
-        found = _theory_of(mine) if with_theory and (x, y) == ("samples", "nmse") else None
+        found = _theory_of(mine, x) if with_theory and x in ("samples", "heads") and y == "nmse" else None
         if found is not None:
             known[label] = found
     learning_curves(curves, theory=known, bound=bound, ax=ax)
@@ -209,9 +209,24 @@ def _curve(cells: list[Any], x: str, y: str, named: Sequence[str]) -> tuple[list
     return samples, errors
 
 
-def _theory_of(cells: list[Any]) -> Theory | None:
-    """What theory says of these cells; None where it is silent (docs/reports.md says where)."""
-    row, samples = cells[0], sorted(_distinct(cells, "samples"))
+def _theory_of(cells: list[Any], x: str) -> Theory | None:
+    """What theory says of these cells along x, samples or heads; None where it is silent (docs/reports.md says where).
+
+    Along heads, `samples` holds the numbers of heads: that is where the curve is drawn.
+    """
+    if x == "samples":
+        return _predict(cells[0], sorted(_distinct(cells, "samples")))
+    rows = sorted((row for row in cells if row["heads"] != "inf"), key=lambda row: row["heads"])
+    rows = [{**row, "heads": heads} for heads in _distinct(rows, "heads") for row in rows[:1]]
+    points = [_predict(row, [row["samples"]]) for row in rows]
+    if not points or any(point is None for point in points):
+        return None
+    columns = ("bound", "predicted_error", "ridge", "square_bound", "heads_needed")
+    joined = {name: np.concatenate([getattr(point, name) for point in points]) for name in columns}
+    return replace(points[0], samples=np.array([row["heads"] for row in rows]), **joined)
+
+
+def _predict(row: Any, samples: list[int]) -> Theory | None:
     asked = {"score": "relu", "positions": "none", "weight-scale": "auto", "norm-ball": "none"}
     asked |= {"mean": "identity", "head-rank": "full"}
     asked |= {"loss": "squared", "ridge": "auto", "intercept": True}
