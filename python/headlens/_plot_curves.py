@@ -216,26 +216,27 @@ def _theory_of(cells: list[Any], x: str) -> Theory | None:
     """
     if x == "samples":
         return _predict(cells[0], sorted(_distinct(cells, "samples")))
-    rows = sorted((row for row in cells if row["heads"] != "inf"), key=lambda row: row["heads"])
-    rows = [{**row, "heads": heads} for heads in _distinct(rows, "heads") for row in rows[:1]]
-    points = [_predict(row, [row["samples"]]) for row in rows]
+    counts = sorted(heads for heads in _distinct(cells, "heads") if heads != "inf")
+    points = [_predict({**cells[0], "heads": heads}, [cells[0]["samples"]]) for heads in counts]
     if not points or any(point is None for point in points):
         return None
     columns = ("bound", "predicted_error", "ridge", "square_bound", "heads_needed")
     joined = {name: np.concatenate([getattr(point, name) for point in points]) for name in columns}
-    return replace(points[0], samples=np.array([row["heads"] for row in rows]), **joined)
+    return replace(points[0], samples=np.array(counts), **joined)
 
 
 def _predict(row: Any, samples: list[int]) -> Theory | None:
-    asked = {"score": "relu", "positions": "none", "weight-scale": "auto", "norm-ball": "none"}
-    asked |= {"mean": "identity", "head-rank": "full"}
-    asked |= {"loss": "squared", "ridge": "auto", "intercept": True}
-    asked |= {"matrix": "identity"} if row.get("model") == "brfa" else {"bias-scale": "auto"}
-    if any(row.get(name, value) != value for name, value in asked.items()) or "heads" not in row:
+    asked = {"score": ["relu"], "positions": ["none"], "norm-ball": ["none"]}
+    asked |= {"mean": ["identity"], "head-rank": ["full"], "weight-scale": ["auto"]}
+    asked |= {"loss": ["squared"], "ridge": ["auto"], "intercept": [True]}
+    if row.get("model") != "mlp":
+        asked["weight-scale"] = ["auto", 0.5]
+    asked |= {"matrix": ["identity"]} if row.get("model") == "brfa" else {"bias-scale": ["auto", 0]}
+    if any(row.get(name, values[0]) not in values for name, values in asked.items()) or "heads" not in row:
         return None
     names = ("dim", "keys", "degree", "pure", "noise", "model", "heads")
     options = {name: row[name] for name in names if name in row}
-    if row.get("bias-scale", "auto") != "auto":
+    if row.get("model") == "brfa" and row.get("bias-scale", "auto") != "auto":
         options["bias_scale"] = row["bias-scale"]
     try:
         found = theory(row["task"], samples=samples, **options)

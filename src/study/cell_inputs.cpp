@@ -63,8 +63,12 @@ std::optional<NormBall> read_norm_ball(const std::string& given, const FitInputs
             !features.mean && !features.head_rank,
         "norm-ball: theory given; theory knows relu scores without positions, and heads of the usual mean, "
         "scale and rank");
-    const Theory theory = evaluate_theory(
-        {.task = cell.train, .model = features.kind, .bias_scale = features.bias_scale, .samples = {2}}, {});
+    const Theory theory =
+        evaluate_theory({.task = cell.train,
+                         .model = features.kind,
+                         .bias_scale = features.kind == ModelKind::brfa ? features.bias_scale : std::nullopt,
+                         .samples = {2}},
+                        {});
     require(!theory.complexity_is_lower_bound,
             "norm-ball: theory given, but the complexity of this target is known from below only");
     return NormBall{std::sqrt(theory.complexity), theory.complexity / static_cast<double>(features.heads)};

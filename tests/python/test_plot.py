@@ -194,6 +194,8 @@ def test_head_curves_have_their_prediction():
     ]
     np.testing.assert_array_equal(line.get_xdata(), [10, 100])
     np.testing.assert_array_equal(line.get_ydata(), found)
+    usual = [{**cell, "weight-scale": 0.5, "bias-scale": 0.0} for cell in cells[:4]]
+    assert "predicted" in legend(headlens.plot.study_curves(usual, x="heads", theory=True)[0])
     silent = [{**cell, "model": "mlp"} for cell in cells[:4]]
     (ax,) = headlens.plot.study_curves(silent, x="heads", theory=True)
     assert "predicted" not in legend(ax)
