@@ -5,12 +5,9 @@
 namespace headlens::app {
 
 Json best_fit_json(const BestFitReport& report) {
-  const auto value = [](const std::optional<double>& number) {
-    return number ? Json(*number) : Json(nullptr);
-  };
   return {{"repeats", report.repeats},
-          {"noise_floor", value(report.noise_floor)},
-          {"excess_error", value(report.excess_error)},
+          {"noise_floor", optional_json(report.noise_floor)},
+          {"excess_error", optional_json(report.excess_error)},
           {"excess_interval",
            report.excess_low ? Json::array({*report.excess_low, *report.excess_high}) : Json(nullptr)}};
 }

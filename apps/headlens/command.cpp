@@ -114,6 +114,12 @@ void print(const CommonOptions& common, const Json& json, const std::string& tex
   flush_output();
 }
 
+std::string percent(double share) {
+  const double value = 100 * share;
+  if (value > 0 && value < 0.001) return "less than 0.001";
+  return value < 999.5 ? fmt::format("{:.3g}", value) : fmt::format("{:.0f}", value);
+}
+
 void show_progress(const Progress& progress) {
   using Clock = std::chrono::steady_clock;  // for the display only; nothing computed depends on it
   static const Clock::time_point start = Clock::now();

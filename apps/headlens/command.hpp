@@ -51,6 +51,13 @@ void apply_head_options(const HeadOptions& options, FeatureOptions& features);  
 void flush_output();
 void report_to_standard_error();  // standard output carries a file: print() goes to standard error
 
+template <class Value>
+Json optional_json(const std::optional<Value>& value) {
+  return value ? Json(*value) : Json(nullptr);
+}
+
+std::string percent(double share);  // "12.3", "100", "less than 0.001"; without the sign
+
 // One JSON object with --json, the text otherwise; on stdout, unless that carries a file (-o -).
 void print(const CommonOptions& common, const Json& json, const std::string& text);
 

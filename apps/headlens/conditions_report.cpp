@@ -13,7 +13,7 @@ constexpr double kWorstCondition = 1000, kLeastDistance = 0.1, kLeastRankShare =
 Json spectrum_json(const Spectrum& s) {
   return {{"rank", s.rank},
           {"full_rank", s.full},
-          {"condition", s.condition ? Json(*s.condition) : Json(nullptr)},
+          {"condition", optional_json(s.condition)},
           {"condition_on_range", s.on_range}};
 }
 
@@ -75,8 +75,8 @@ std::string conditions_text(const Conditions& c, const Inspection& inspection) {
     return heads[a].identity_share > heads[b].identity_share;
   });
   line(heads[like].identity_share <= kMostIdentity, "Theta not near the identity",
-       fmt::format("head {} is nearest: the identity has {:.2g} % of |Theta|^2", like,
-                   100 * heads[like].identity_share));
+       fmt::format("head {} is nearest: the identity has {} % of |Theta|^2", like,
+                   percent(heads[like].identity_share)));
   if (inspection.agreement)
     line(inspection.agreement->sparse_matched.low > 0, "rows with all heads on one token",
          fmt::format("{:.4f} % of the rows", 100 * inspection.agreement->sparse_matched.value));

@@ -26,7 +26,7 @@ int run(const Arguments& a) {
           fmt::format("accuracy {:.4f} on {} sets", *result.accuracy, result.count));
     return kOk;
   }
-  const Json nmse = result.nmse ? Json(*result.nmse) : Json(nullptr);
+  const Json nmse = optional_json(result.nmse);
   print(a.common, {{"n", result.count}, {"mse", result.mse}, {"nmse", nmse}},
         fmt::format("mse {:.6g}, nmse {} on {} sets", result.mse,
                     result.nmse ? fmt::format("{:.6g}", *result.nmse) : "undefined (y is constant)",

@@ -103,7 +103,7 @@ Json label_json(const std::optional<HiddenLabel>& label) {
   const auto rivals = sq_dimension(*label);
   return {{"hidden", label->weights},      {"steps", label->steps},
           {"at_rest", label->at_rest},     {"sharpness", label->sharpness},
-          {"tolerance", label->tolerance}, {"sq_dimension", rivals ? Json(*rivals) : Json(nullptr)}};
+          {"tolerance", label->tolerance}, {"sq_dimension", optional_json(rivals)}};
 }
 
 std::string label_text(const HiddenLabel& label) {

@@ -21,8 +21,6 @@ struct Arguments {
   std::string layer, output;
 };
 
-Json optional_number(const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); }
-
 int run(Arguments& a) {
   a.hard.seed = a.examples.seed = a.common.seed;
   a.hard.validate();
@@ -46,7 +44,7 @@ int run(Arguments& a) {
          {"heads", hard.layer.heads()},
          {"sharpness", a.hard.sharpness},
          {"tolerance", hard.label.tolerance},
-         {"sq_dimension", optional_number(rivals)},
+         {"sq_dimension", optional_json(rivals)},
          {"noise", a.examples.noise},
          {"flips", a.flips}},
         fmt::format("{}: {} examples of two sign tokens from a {} layer of {} heads (d = {})\n"

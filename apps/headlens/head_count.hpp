@@ -1,4 +1,4 @@
-// --heads of fit and theory: a whole number, 1 or more, or inf.
+// --heads of fit and theory: a whole number, or inf.
 #pragma once
 
 #include "headlens/model.hpp"
@@ -9,8 +9,8 @@ namespace headlens::app {
 inline Index parse_heads(const std::string& text) {
   if (text == "inf") return kInfiniteHeads;
   const auto value = parse_whole<Index>(text);
-  require(value && *value >= 1 && *value < kInfiniteHeads, "heads: '", text,
-          "' given, expected a whole number, 1 or more, or inf");
+  require(value && *value >= 1 && *value <= kMostFiniteHeads, "heads: '", text,
+          "' given, expected a whole number from 1 to ", kMostFiniteHeads, ", or inf");
   return *value;
 }
 

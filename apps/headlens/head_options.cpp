@@ -1,6 +1,7 @@
 // The options of the distribution of the heads that are no single number, shared by fit and kernel.
 #include "command.hpp"
 #include "headlens/arrays.hpp"
+#include "headlens/model.hpp"
 #include "words.hpp"
 
 namespace headlens::app {
@@ -10,8 +11,12 @@ void add_head_options(CLI::App& command, HeadOptions& options) {
       .add_option("--mean", options.mean,
                   "matrix in place of the identity in the mean of the heads (.npy, d x d or (d+1) x (d+1))")
       ->type_name("FILE");
-  add_whole(command, "--head-rank", options.rank,
-            "separate query and key matrices: the random part of a head has rank r", "r");
+  command
+      .add_option(
+          "--head-rank", options.rank,
+          "separate query and key matrices: the random part of a head has rank r (default: full rank)")
+      ->transform(whole_number<Index>(1, kMostHeadRank))
+      ->type_name("r");
 }
 
 void apply_head_options(const HeadOptions& options, FeatureOptions& features) {

@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
 #include <memory>
 
 #include "command.hpp"
@@ -62,8 +61,6 @@ void check_arguments(const Arguments& a) {
   a.inspect.validate();
 }
 
-Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
-
 Json share_json(const Share& share) {
   return {{"share", share.value}, {"low", share.low}, {"high", share.high}};
 }
@@ -91,15 +88,14 @@ Json inspection_json(const Arguments& a, const Findings& found) {
   const Inspection& result = found.inspection;
   Json heads = Json::array(), closest, agreement;
   for (const HeadSummary& head : result.per_head)
-    heads.push_back({{"scale", number(head.scale)},
+    heads.push_back({{"scale", head.scale},
                      {"effective_rank", head.effective_rank},
-                     {"w_norm", number(head.w_norm)},
-                     {"diagonal_mean", number(head.diagonal_mean)},
-                     {"off_diagonal_deviation", number(head.off_diagonal_deviation)},
-                     {"identity_cosine", number(head.identity_cosine)}});
+                     {"w_norm", head.w_norm},
+                     {"diagonal_mean", head.diagonal_mean},
+                     {"off_diagonal_deviation", head.off_diagonal_deviation},
+                     {"identity_cosine", head.identity_cosine}});
   if (result.closest)
-    closest = {
-        {"a", result.closest->a}, {"b", result.closest->b}, {"distance", number(result.closest->distance)}};
+    closest = {{"a", result.closest->a}, {"b", result.closest->b}, {"distance", result.closest->distance}};
   if (result.agreement) agreement = agreement_json(*result.agreement);
   return {{"heads", result.heads},
           {"distinct_heads", result.distinct_heads},

@@ -44,7 +44,7 @@ int run(const Arguments& a) {
                             ? attention_kernel(left, options, execution)
                             : attention_kernel(left, load_sets(a.b, layout, execution), options, execution);
   write_npy(file, kernel.values);
-  const Json error = kernel.standard_error ? Json(*kernel.standard_error) : Json(nullptr);
+  const Json error = optional_json(kernel.standard_error);
   print(a.common,
         {{"file", file.string()},
          {"model", a.model},

@@ -1,4 +1,4 @@
-// What learners of hard parities found, as JSON and as text.
+// What the learners of hard layers (parities and roundings) found, as JSON and as text.
 #pragma once
 
 #include <string>

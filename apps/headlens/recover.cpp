@@ -34,8 +34,6 @@ std::optional<Index> parse_heads(const std::string& text) {
   return *value;
 }
 
-Json optional_json(const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); }
-
 Json certificate_json(const Certificate& c) {
   Json trials = Json::array(), heads = Json::array(), phases = Json::object();
   for (const HeadCountTrial& trial : c.trials)
@@ -174,67 +172,82 @@ int run(Arguments& a) {
   return recovery.layer ? kOk : kOutcome;
 }
 
-}  // namespace
-
-void add_recover(CLI::App& app) {
-  auto a = std::make_shared<Arguments>();
-  CLI::App& command = *app.add_subcommand("recover", "Recover the heads of an attention layer from examples");
-  command.add_option("EXAMPLES", a->examples, "examples (.npz: X (n,k,d), Y (n,k,e))")->required();
-  command.add_option("-o,--output", a->output, "layer to write (.npz: Theta, W), if one is certified")
+void add_files(CLI::App& command, Arguments& a) {
+  command.add_option("EXAMPLES", a.examples, "examples (.npz: X (n,k,d), Y (n,k,e))")->required();
+  command.add_option("-o,--output", a.output, "layer to write (.npz: Theta, W), if one is certified")
       ->type_name("LAYER")
       ->required();
   command
-      .add_option("--keep-uncertified", a->uncertified,
+      .add_option("--keep-uncertified", a.uncertified,
                   "layer to write whatever the status (.npz: Theta, W, and certified, 1 or 0)")
       ->type_name("FILE");
-  command.add_option("--certificate", a->certificate, "certificate to write (.json)")->type_name("FILE");
-  command.add_option("--heads", a->heads, "number of heads, or auto")->type_name("m")->capture_default_str();
-  add_whole(command, "--max-heads", a->recover.max_heads, "most heads that auto tries", "M")
+  command.add_option("--certificate", a.certificate, "certificate to write (.json)")->type_name("FILE");
+}
+
+void add_search_options(CLI::App& command, Arguments& a) {
+  command.add_option("--heads", a.heads, "number of heads, or auto")->type_name("m")->capture_default_str();
+  add_whole(command, "--max-heads", a.recover.max_heads, "most heads that auto tries", "M")
       ->capture_default_str();
-  add_whole(command, "--starts", a->recover.starts, "starts for each number of heads", "R")
+  add_whole(command, "--starts", a.recover.starts, "starts for each number of heads", "R")
       ->capture_default_str();
-  add_choice(command, "--start", a->start, "random, or spectral (many examples, three tokens or more)",
+  add_choice(command, "--start", a.start, "random, or spectral (many examples, three tokens or more)",
              "random|spectral");
+}
+
+void add_method_options(CLI::App& command, Arguments& a) {
   std::map<std::string, RecoverMethod> methods;
   for (const RecoverMethod method :
        {RecoverMethod::varpro, RecoverMethod::sculpt, RecoverMethod::moments, RecoverMethod::gradient,
         RecoverMethod::brute_force, RecoverMethod::linear_algebra})
     methods[name(method)] = method;
-  add_choice(command, "--method", a->recover.method,
+  add_choice(command, "--method", a.recover.method,
              "variable projection, or the paper's six phases; moments or gradient descent, shown without a "
-             "polish; or, for hard parities only, all hidden sets or equations over GF(2)",
+             "polish; for hard layers all hidden sets, and for hard parities equations over GF(2)",
              "varpro|sculpt|moments|gradient|brute-force|linear-algebra", methods);
-  add_whole(command, "--steps", a->recover.steps, "steps of gradient descent for each start", "T")
+  add_whole(command, "--steps", a.recover.steps, "steps of gradient descent for each start", "T")
       ->capture_default_str();
-  command.add_flag("--best-fit", a->recover.best_fit,
+  command.add_flag("--best-fit", a.recover.best_fit,
                    "the best layer of --heads m for labels of any origin, with its excess error");
-  add_sculpt_options(command, a->recover.sculpt);
+  add_sculpt_options(command, a.recover.sculpt);
   command
-      .add_option("--span-out", a->span_output, "estimated span of Theta_i - Theta_j to write (.npz: span)")
+      .add_option("--span-out", a.span_output, "estimated span of Theta_i - Theta_j to write (.npz: span)")
       ->type_name("FILE");
+}
+
+constexpr const char* kFooter =
+    "The status is recovered, approximate, needs_more_examples, not_identified or stalled; only the first "
+    "two come\n"
+    "with a layer, the others say why and what to do next, and exit with status 3. With --best-fit the "
+    "status "
+    "is best_fit,\n"
+    "which comes with a layer that is certified by nothing.\n\n"
+    "Examples:\n"
+    "  headlens recover examples.npz -o layer.npz --certificate certificate.json\n"
+    "  headlens recover examples.npz --heads 4 --time-limit 60 -o layer.npz\n"
+    "  headlens recover examples.npz -o layer.npz --keep-uncertified best.npz\n"
+    "  headlens recover examples.npz --method sculpt --heads 2 --sculpt-form lp -o layer.npz\n"
+    "  headlens recover examples.npz --method sculpt --no-polish --keep-uncertified alone.npz -o "
+    "layer.npz\n"
+    "  headlens recover examples.npz --method gradient --heads 2 --starts 1 -o layer.npz --certificate "
+    "path.json\n"
+    "  headlens recover labels.npz --best-fit --heads 2 -o layer.npz\n"
+    "  headlens recover hard.npz --method brute-force --heads 6 --time-limit 60 -o layer.npz";
+
+}  // namespace
+
+void add_recover(CLI::App& app) {
+  auto a = std::make_shared<Arguments>();
+  CLI::App& command = *app.add_subcommand("recover", "Recover the heads of an attention layer from examples");
+  add_files(command, *a);
+  add_search_options(command, *a);
+  add_method_options(command, *a);
   command
       .add_option("--time-limit", a->recover.time_limit_seconds, "seconds after which to stop with a status")
       ->type_name("T");
   add_seed(command, a->common, "seed of the starts");
   add_common_options(command, a->common);
   add_backend(command, a->common);
-  command.footer(
-      "The status is recovered, approximate, needs_more_examples, not_identified or stalled; only the first "
-      "two come\n"
-      "with a layer, the others say why and what to do next, and exit with status 3. With --best-fit it is "
-      "best_fit,\n"
-      "which comes with a layer that is certified by nothing.\n\n"
-      "Examples:\n"
-      "  headlens recover examples.npz -o layer.npz --certificate certificate.json\n"
-      "  headlens recover examples.npz --heads 4 --time-limit 60 -o layer.npz\n"
-      "  headlens recover examples.npz -o layer.npz --keep-uncertified best.npz\n"
-      "  headlens recover examples.npz --method sculpt --heads 2 --sculpt-form lp -o layer.npz\n"
-      "  headlens recover examples.npz --method sculpt --no-polish --keep-uncertified alone.npz -o "
-      "layer.npz\n"
-      "  headlens recover examples.npz --method gradient --heads 2 --starts 1 -o layer.npz --certificate "
-      "path.json\n"
-      "  headlens recover labels.npz --best-fit --heads 2 -o layer.npz\n"
-      "  headlens recover hard.npz --method brute-force --heads 6 --time-limit 60 -o layer.npz");
+  command.footer(kFooter);
   set_action(command, [a] { return run(*a); });
 }
 

@@ -53,11 +53,6 @@ std::string title(const TaskOptions& task, const Arguments& a) {
                      a.heads == "inf" ? "infinitely many" : a.heads);
 }
 
-template <class Value>
-Json optional_json(const std::optional<Value>& value) {
-  return value ? Json(*value) : Json(nullptr);
-}
-
 // One line per number of training sets.
 std::string table(const Theory& theory, bool with_heads) {
   std::string text = fmt::format("{:>12}  {:>10}  {:>15}", "samples", "bound", "predicted error");
@@ -116,8 +111,8 @@ int run(Arguments& a) {
   if (theory.kernel_variance) {
     json["kernel_variance"] = *theory.kernel_variance;
     json["kernel_deviation"] = *theory.kernel_deviation;
-    text += fmt::format("kernel of the heads: variance {:.4g}, {:.3g}% of its root mean square\n",
-                        *theory.kernel_variance, 100 * *theory.kernel_deviation);
+    text += fmt::format("kernel of the heads: variance {:.4g}, {}% of its root mean square\n",
+                        *theory.kernel_variance, percent(*theory.kernel_deviation));
   }
   const bool with_heads = a.theory.error.has_value();
   json.update(columns(theory, with_heads));
@@ -190,6 +185,7 @@ void add_theory(CLI::App& app) {
   example(add_task(command, Task::query_power, "<beta, x_0>^p"), "query-power --degree 2 --model mlp");
   add_task(command, Task::mixture,
            "(1 - g) correlation + g correlation with the shift: refused, with the reason");
+  add_task(command, Task::ordered, "(1/N) sum_i a_i <beta, x_i>^p: refused, with the reason");
 }
 
 }  // namespace headlens::app

@@ -31,8 +31,11 @@ template <class T>
 CLI::Validator whole_number(T least = std::numeric_limits<T>::min(), T most = std::numeric_limits<T>::max()) {
   return {[least, most](std::string& text) {
             const std::optional<T> value = parse_whole<T>(text);
+            const bool any = least == std::numeric_limits<T>::min() && most == std::numeric_limits<T>::max();
+            const bool digits = text.find_first_not_of("-0123456789") == std::string::npos;
             if (!value || *value < least || *value > most)
-              return join("'", text, "' given, expected a whole number from ", least, " to ", most);
+              return join("'", text, "' given, expected a whole number",
+                          any && !digits ? "" : join(" from ", least, " to ", most));
             text = std::to_string(*value);
             return std::string();
           },

@@ -42,6 +42,8 @@ template <class Enum>
 Enum parse(const std::string& text);  // the inverse of name(); Error lists what is allowed
 
 inline constexpr Index kInfiniteHeads = std::numeric_limits<Index>::max();
+inline constexpr Index kMostFiniteHeads = 1'000'000'000'000;  // finitely many
+inline constexpr Index kMostHeadRank = 1'000'000;
 
 // What the features are: everything but the data and the trained values.
 struct FeatureOptions {

@@ -46,7 +46,9 @@ struct SculptReport {
   double eigengap = 0;         // (width of the last direction in the span / width of the next)^2
   Index span_dimension = 0;    // heads - 1
   Index net_size = 0;          // tuples of heads that were tried
-  double net_error = 1;        // held-out relative error of the best tuple, before the polish
+  // Relative error of the best tuple, before the polish, on the held-out examples. These also chose the tuple
+  // and the round, so that the error on fresh examples is a little larger.
+  double net_error = 1;
   // What the polish adds, where there is one: the held-out error after it, and how far it moved a head (the
   // worst Theta or W, relative). The heads that sculpting alone has are as wrong as that.
   std::optional<double> polished_error, polish_distance;

@@ -187,7 +187,7 @@ def _draw_panel(
         mine = [row for row in cells if series is None or row[series] == value]
         label = "measured" if series is None else _name(series, value)
         curves[label] = _curve(mine, x, y, [x, *filter(None, [series])])
-        found = _theory_of(mine) if with_theory and (x, y) == ("samples", "nmse") else None
+        found = _theory_of(mine, x) if with_theory and x in ("samples", "heads") and y == "nmse" else None
         if found is not None:
             known[label] = found
     learning_curves(curves, theory=known, bound=bound, ax=ax)
@@ -209,18 +209,34 @@ def _curve(cells: list[Any], x: str, y: str, named: Sequence[str]) -> tuple[list
     return samples, errors
 
 
-def _theory_of(cells: list[Any]) -> Theory | None:
-    """What theory says of these cells; None where it is silent (docs/reports.md says where)."""
-    row, samples = cells[0], sorted(_distinct(cells, "samples"))
-    asked = {"score": "relu", "positions": "none", "weight-scale": "auto", "norm-ball": "none"}
-    asked |= {"mean": "identity", "head-rank": "full"}
-    asked |= {"loss": "squared", "ridge": "auto", "intercept": True}
-    asked |= {"matrix": "identity"} if row.get("model") == "brfa" else {"bias-scale": "auto"}
-    if any(row.get(name, value) != value for name, value in asked.items()) or "heads" not in row:
+def _theory_of(cells: list[Any], x: str) -> Theory | None:
+    """What theory says of these cells along x, samples or heads; None where it is silent (docs/reports.md says where).
+
+    Along heads, `samples` holds the numbers of heads: that is where the curve is drawn.
+    """
+    if x == "samples":
+        return _predict(cells[0], sorted(_distinct(cells, "samples")))
+    counts = sorted(heads for heads in _distinct(cells, "heads") if heads != "inf")
+    points = [_predict({**cells[0], "heads": heads}, [cells[0]["samples"]]) for heads in counts]
+    if not points or any(point is None for point in points):
+        return None
+    columns = ("bound", "predicted_error", "ridge", "square_bound", "heads_needed")
+    joined = {name: np.concatenate([getattr(point, name) for point in points]) for name in columns}
+    return replace(points[0], samples=np.array(counts), **joined)
+
+
+def _predict(row: Any, samples: list[int]) -> Theory | None:
+    asked = {"score": ["relu"], "positions": ["none"], "norm-ball": ["none"]}
+    asked |= {"mean": ["identity"], "head-rank": ["full"], "weight-scale": ["auto"]}
+    asked |= {"loss": ["squared"], "ridge": ["auto"], "intercept": [True]}
+    if row.get("model") != "mlp":
+        asked["weight-scale"] = ["auto", 0.5]
+    asked |= {"matrix": ["identity"]} if row.get("model") == "brfa" else {"bias-scale": ["auto", 0]}
+    if any(row.get(name, values[0]) not in values for name, values in asked.items()) or "heads" not in row:
         return None
     names = ("dim", "keys", "degree", "pure", "noise", "model", "heads")
     options = {name: row[name] for name in names if name in row}
-    if row.get("bias-scale", "auto") != "auto":
+    if row.get("model") == "brfa" and row.get("bias-scale", "auto") != "auto":
         options["bias_scale"] = row["bias-scale"]
     try:
         found = theory(row["task"], samples=samples, **options)

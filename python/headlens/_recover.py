@@ -50,7 +50,7 @@ class Certificate:
     inner_steps: int
     sculpt: dict[str, Any] | None
     parity: dict[str, Any] | None
-    """The hidden set and the evidence for it, of the methods that know hard parities; None for others."""
+    """The hidden set and the evidence for it, of the methods that know hard layers; None for others."""
     best_fit: dict[str, Any] | None
     """repeats, noise_floor, excess_error and excess_interval of a best fit; None if none was asked for."""
     phases: dict[str, float]
@@ -214,8 +214,8 @@ def recover(
     starts : for each number of heads
     start : "random", or "spectral" (many examples, three tokens or more)
     method : "varpro" (variable projection) or "sculpt" (the paper's six phases); "moments" or "gradient" (Adam),
-        which show how far they come without a polish; for hard parities only, "brute-force" (all hidden sets)
-        or "linear-algebra" (equations over GF(2))
+        which show how far they come without a polish; for hard parities and roundings "brute-force" (all hidden
+        sets), for hard parities "linear-algebra" (equations over GF(2))
     sculpt_form : "least-squares" or "lp", the body of sculpting
     span_form : "eigenvectors" or "membership", how sculpting finds its long directions
     polish : False: what sculpting alone reaches, as `--no-polish`; never certified

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "attention/magnitude.hpp"
 #include "headlens/error.hpp"
 #include "linalg/blas.hpp"
 #include "linalg/eigen.hpp"
@@ -38,12 +39,13 @@ Spectrum spectrum_of(const double* entries, Index rows, Index cols) {
 Conditions layer_conditions(const AttentionLayer& layer, const Execution& execution) {
   const Index d = layer.dim(), e = layer.outputs();
   Conditions out;
-  std::vector<double> sum(static_cast<std::size_t>(d * e), 0.0);
+  std::vector<double> sum(static_cast<std::size_t>(d * e), 0.0);  // of all W, in units of the largest
+  const double unit = std::ldexp(1.0, -exponent_of(layer.w.data<double>(), layer.w.size()));
   for (Index i = 0; i < layer.heads(); ++i) {
     execution.check_cancelled();
     execution.report("conditions", static_cast<double>(i), static_cast<double>(layer.heads()));
     const double* w = layer.w.data<double>() + i * d * e;
-    for (Index j = 0; j < d * e; ++j) sum[static_cast<std::size_t>(j)] += w[j];
+    for (Index j = 0; j < d * e; ++j) sum[static_cast<std::size_t>(j)] += w[j] * unit;
     const double cosine = summarise_head(layer, i).identity_cosine;
     out.per_head.push_back({spectrum_of(w, d, e),
                             spectrum_of(layer.theta.data<double>() + i * d * d, d, d).rank, cosine * cosine});

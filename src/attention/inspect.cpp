@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "attention/attention_map.hpp"
+#include "attention/magnitude.hpp"
 #include "attention/packing.hpp"
 #include "base/memory.hpp"
 #include "base/parallel.hpp"
@@ -27,30 +28,14 @@ const double* head_of(const Array& array, Index i) {
   return array.data<double>() + i * array.dim(1) * array.dim(2);
 }
 
-double largest_entry(const double* a, Index size) {
-  double largest = 0;
-  for (Index j = 0; j < size; ++j) largest = std::max(largest, std::abs(a[j]));
-  return largest;
-}
-
-// Entries are divided by the largest first: squares of tiny or huge ones would not be numbers.
-double frobenius(const double* a, Index size) {
-  const double unit = largest_entry(a, size);
-  double sum = 0;
-  for (Index j = 0; unit > 0 && j < size; ++j) sum += (a[j] / unit) * (a[j] / unit);
-  return unit * std::sqrt(sum);
-}
-
 // From the eigenvalues of A A^T: a singular value that is zero comes out as 1e-8 of the largest, so those are
 // cut.
-double effective_rank(const double* theta, Index d) {
-  const double unit = largest_entry(theta, d * d);
-  if (unit == 0) return 0;
-  Matrix<double> a(d, d), gram = Matrix<double>::zeros(d, d);
-  for (Index j = 0; j < d * d; ++j) a.data()[j] = theta[j] / unit;
-  syrk(Trans::no, 1.0, a.view(), 0.0, gram.view());
+double effective_rank(const std::vector<double>& theta, Index d) {
+  Matrix<double> gram = Matrix<double>::zeros(d, d);
+  syrk(Trans::no, 1.0, MatrixView<const double>(theta.data(), d, d), 0.0, gram.view());
   const SymmetricEigen eigen = symmetric_eigen(gram);
   ensure(eigen.ok(), "inspect: no eigenvalues of a finite ", d, " x ", d, " matrix");
+  if (eigen.values.back() <= 0) return 0;
   const double floor = static_cast<double>(d) * 1e-16 * eigen.values.back();
   double sum = 0, squares = 0;
   for (const double value : eigen.values) {
@@ -61,19 +46,21 @@ double effective_rank(const double* theta, Index d) {
   return sum * sum / squares;
 }
 
-std::optional<HeadPair> closest_pair(const Inspection& layer_numbers, const AttentionLayer& layer,
-                                     const Execution& execution) {
+std::optional<HeadPair> closest_pair(const AttentionLayer& layer, const Execution& execution) {
   const Index size = layer.dim() * layer.dim();
+  std::vector<Magnitude> norms;
+  for (Index i = 0; i < layer.heads(); ++i) norms.push_back(norm_of(head_of(layer.theta, i), size));
   std::optional<HeadPair> best;
-  std::vector<double> difference(static_cast<std::size_t>(size));
   for (Index a = 0; a < layer.heads(); ++a) {
     execution.check_cancelled();
     for (Index b = a + 1; b < layer.heads(); ++b) {
-      const double *first = head_of(layer.theta, a), *second = head_of(layer.theta, b);
-      for (Index j = 0; j < size; ++j) difference[static_cast<std::size_t>(j)] = first[j] - second[j];
-      const double scale = std::max(layer_numbers.per_head[static_cast<std::size_t>(a)].scale,
-                                    layer_numbers.per_head[static_cast<std::size_t>(b)].scale);
-      const double distance = scale > 0 ? frobenius(difference.data(), size) / scale : 0;
+      const Magnitude &first = norms[static_cast<std::size_t>(a)],
+                      &second = norms[static_cast<std::size_t>(b)];
+      const Magnitude& larger = first.value() > second.value() ? first : second;
+      const double distance =
+          larger.mantissa > 0
+              ? ratio(distance_of(head_of(layer.theta, a), head_of(layer.theta, b), size), larger)
+              : 0;
       if (!best || distance < best->distance) best = {a, b, distance};
     }
   }
@@ -150,6 +137,18 @@ Agreement measure_agreement(const AttentionLayer& layer, const InspectOptions& o
   return agreement;
 }
 
+// Logits are sums of d^2 entries of Theta. Beyond this size one token has all of the attention, whatever
+// power of two Theta is divided by.
+void keep_logits_finite(AttentionLayer& layer) {
+  constexpr int kMostExponent = 900;
+  const Index size = layer.dim() * layer.dim();
+  for (Index i = 0; i < layer.heads(); ++i) {
+    const int surplus = exponent_of(head_of(layer.theta, i), size) - kMostExponent;
+    double* theta = layer.theta.data<double>() + i * size;
+    for (Index j = 0; surplus > 0 && j < size; ++j) theta[j] = std::ldexp(theta[j], -surplus);
+  }
+}
+
 std::vector<HeadSummary> summarise_heads(const AttentionLayer& layer, const Execution& execution) {
   const int threads = thread_count(execution);
   std::vector<HeadSummary> heads(static_cast<std::size_t>(layer.heads()));
@@ -183,20 +182,26 @@ void InspectOptions::validate() const {
 
 HeadSummary summarise_head(const AttentionLayer& layer, Index head) {
   const Index d = layer.dim();
-  const double* theta = head_of(layer.theta, head);
-  HeadSummary out{.scale = frobenius(theta, d * d),
+  const Magnitude size = norm_of(head_of(layer.theta, head), d * d);
+  const std::vector<double> theta = in_units(head_of(layer.theta, head), d * d, size.exponent);
+  HeadSummary out{.scale = size.value(),
                   .effective_rank = effective_rank(theta, d),
-                  .w_norm = frobenius(head_of(layer.w, head), d * layer.outputs())};
+                  .w_norm = norm_of(head_of(layer.w, head), d * layer.outputs()).value()};
+  for (const auto& [norm, what] : {std::pair(out.scale, "Theta"), std::pair(out.w_norm, "W")})
+    require(std::isfinite(norm), "head ", head, ": the norm of its ", what,
+            " is beyond 1.8e308, the largest number that a double holds; divide ", what,
+            " by a power of two first");
   double trace = 0, others = 0, deviation = 0;
+  const auto entry = [&](Index i, Index j) { return theta[static_cast<std::size_t>(i * d + j)]; };
   for (Index i = 0; i < d; ++i)
-    for (Index j = 0; j < d; ++j) (i == j ? trace : others) += theta[i * d + j];
+    for (Index j = 0; j < d; ++j) (i == j ? trace : others) += entry(i, j);
   const double off_diagonal = static_cast<double>(d * (d - 1)), mean = d > 1 ? others / off_diagonal : 0;
   for (Index i = 0; i < d; ++i)
     for (Index j = 0; j < d; ++j)
-      if (i != j) deviation += (theta[i * d + j] - mean) * (theta[i * d + j] - mean);
-  out.diagonal_mean = trace / static_cast<double>(d);
-  out.off_diagonal_deviation = d > 1 ? std::sqrt(deviation / off_diagonal) : 0;
-  out.identity_cosine = out.scale > 0 ? trace / out.scale / std::sqrt(static_cast<double>(d)) : 0;
+      if (i != j) deviation += (entry(i, j) - mean) * (entry(i, j) - mean);
+  out.diagonal_mean = std::ldexp(trace / static_cast<double>(d), size.exponent);
+  out.off_diagonal_deviation = d > 1 ? std::ldexp(std::sqrt(deviation / off_diagonal), size.exponent) : 0;
+  out.identity_cosine = size.mantissa > 0 ? trace / size.mantissa / std::sqrt(static_cast<double>(d)) : 0;
   return out;
 }
 
@@ -215,9 +220,10 @@ Inspection inspect_layer(const AttentionLayer& layer, const InspectOptions& opti
   require_memory(layer, options, execution);
   Inspection result{.heads = layer.heads(), .dim = layer.dim(), .outputs = layer.outputs()};
   result.per_head = summarise_heads(layer, execution);
-  result.closest = closest_pair(result, layer, execution);
-  const AttentionLayer distinct = canonical(layer);
+  result.closest = closest_pair(layer, execution);
+  AttentionLayer distinct = canonical(layer);
   result.distinct_heads = distinct.heads();
+  keep_logits_finite(distinct);
   if (distinct.heads() > 0) result.agreement = measure_agreement(distinct, options, execution);
   return result;
 }

@@ -33,6 +33,12 @@ Array take(NamedArrays& arrays, const std::string& key, const std::string& file)
   return std::move(found->second);
 }
 
+double largest_entry(const Array& array) {
+  double largest = 0;
+  for (Index i = 0; i < array.size(); ++i) largest = std::max(largest, std::abs(array.at(i)));
+  return largest;
+}
+
 }  // namespace
 
 AttentionLayer make_layer(Array theta, Array w, const std::string& name) {
@@ -50,7 +56,8 @@ Examples make_examples(Array x, Array y, const std::string& name) {
   const auto &a = examples.x.shape(), &b = examples.y.shape();
   require(a.size() == 3, name, ": X has shape ", format_shape(a), ", expected (n, k, d)");
   require(a[0] > 0 && a[2] > 0, name, ": there are no examples (X has shape ", format_shape(a), ")");
-  require(a[1] >= 2, name, ": X has ", a[1], " tokens an example, but attention over one token says nothing");
+  require(a[1] >= 2, name, ": X has ", a[1],
+          " tokens per example, expected 2 or more: attention over one token says nothing");
   require(b.size() == 3 && b[0] == a[0] && b[1] == a[1] && b[2] > 0, name, ": X has shape ", format_shape(a),
           " but Y has shape ", format_shape(b), ", expected (", a[0], ", ", a[1], ", e)");
   return examples;
@@ -100,6 +107,11 @@ Array apply_layer(const AttentionLayer& layer, const Array& x, const Execution& 
     multiply(Trans::no, Trans::no, 1.0, phi.view(), w.view(), 0.0,
              MatrixView<double>(y.data<double>() + first * k * e, count * k, e), threads);
   }
+  require(
+      std::all_of(y.data<double>(), y.data<double>() + y.size(), [](double v) { return std::isfinite(v); }),
+      "a logit or an output of the layer is not a finite number: Theta has entries up to ",
+      largest_entry(layer.theta), ", W up to ", largest_entry(layer.w), ", the tokens up to ",
+      largest_entry(x));
   return y;
 }
 

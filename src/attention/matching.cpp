@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "attention/magnitude.hpp"
 #include "headlens/error.hpp"
 #include "headlens/layer.hpp"
 
@@ -17,23 +18,18 @@ const double* head(const Array& array, Index i) {
 }
 Index head_size(const Array& array) { return array.dim(1) * array.dim(2); }
 
-double norm(const double* a, Index size) {
-  double sum = 0;
-  for (Index j = 0; j < size; ++j) sum += a[j] * a[j];
-  return std::sqrt(sum);
-}
-
-double distance(const double* a, const double* b, Index size) {
-  double sum = 0;
-  for (Index j = 0; j < size; ++j) sum += (a[j] - b[j]) * (a[j] - b[j]);
-  return std::sqrt(sum);
-}
-
 double relative_error(const Array& a, Index i, const Array& b, Index j) {
   const Index size = head_size(b);
-  const double scale = norm(head(b, j), size);
-  const double error = distance(head(a, i), head(b, j), size);
-  return scale > 0 ? error / scale : error;
+  const Magnitude scale = norm_of(head(b, j), size), error = distance_of(head(a, i), head(b, j), size);
+  return scale.mantissa > 0 ? ratio(error, scale) : error.value();
+}
+
+bool equal_theta(const Array& theta, Index i, Index j, double tolerance) {
+  const Index size = head_size(theta);
+  const Magnitude error = distance_of(head(theta, i), head(theta, j), size);
+  const Magnitude first = norm_of(head(theta, i), size), second = norm_of(head(theta, j), size);
+  return error.mantissa == 0 || (first.mantissa > 0 && ratio(error, first) <= tolerance) ||
+         (second.mantissa > 0 && ratio(error, second) <= tolerance);
 }
 
 // The assignment of rows to columns of least total cost (rows <= columns): shortest augmenting paths with
@@ -80,26 +76,30 @@ AttentionLayer canonical(const AttentionLayer& layer, double tolerance) {
   const Index theta_size = head_size(layer.theta), w_size = head_size(layer.w);
   std::vector<Index> leader;               // the head whose Theta each group has
   std::vector<std::vector<double>> total;  // its summed W
-  double largest = 0;
+  Magnitude largest;
   for (Index i = 0; i < layer.heads(); ++i) {
     std::size_t group = 0;
-    for (; group < leader.size(); ++group) {
-      const double scale = std::max(norm(head(layer.theta, leader[group]), theta_size),
-                                    norm(head(layer.theta, i), theta_size));
-      if (distance(head(layer.theta, leader[group]), head(layer.theta, i), theta_size) <= tolerance * scale)
-        break;
-    }
+    while (group < leader.size() && !equal_theta(layer.theta, leader[group], i, tolerance)) ++group;
     if (group == leader.size()) {
       leader.push_back(i);
       total.emplace_back(static_cast<std::size_t>(w_size), 0.0);
     }
-    for (Index j = 0; j < w_size; ++j) total[group][static_cast<std::size_t>(j)] += head(layer.w, i)[j];
-    largest = std::max(largest, norm(head(layer.w, i), w_size));
+    for (Index j = 0; j < w_size; ++j) {
+      double& sum = total[group][static_cast<std::size_t>(j)];
+      sum += head(layer.w, i)[j];
+      require(
+          std::isfinite(sum), "heads ", leader[group], " and ", i,
+          " have the same Theta, and their W add up to more than 1.8e308, the largest number that a double "
+          "holds; divide W by a power of two first");
+    }
+    const Magnitude size = norm_of(head(layer.w, i), w_size);
+    if (largest.mantissa == 0 || (size.mantissa > 0 && ratio(size, largest) > 1)) largest = size;
   }
   std::vector<double> theta, w;
   Index kept = 0;
   for (std::size_t group = 0; group < leader.size(); ++group) {
-    if (norm(total[group].data(), w_size) <= tolerance * largest) continue;
+    const Magnitude size = norm_of(total[group].data(), w_size);
+    if (size.mantissa == 0 || ratio(size, largest) <= tolerance) continue;
     theta.insert(theta.end(), head(layer.theta, leader[group]),
                  head(layer.theta, leader[group]) + theta_size);
     w.insert(w.end(), total[group].begin(), total[group].end());
@@ -124,7 +124,7 @@ Comparison compare_layers(const AttentionLayer& a, const AttentionLayer& b) {
       const Index i = swap ? c : r, j = swap ? r : c;
       const double sum =
           relative_error(first.theta, i, second.theta, j) + relative_error(first.w, i, second.w, j);
-      // An assignment of heads that overflow would never end: no finite cost is the lowest.
+      // An error may be infinite, and an assignment whose costs are all infinite would never end.
       cost[static_cast<std::size_t>(r)][static_cast<std::size_t>(c)] = sum < kWorstCost ? sum : kWorstCost;
     }
   const std::vector<Index> columns_of = assign(cost);

@@ -2,7 +2,9 @@
 #include <cmath>
 #include <utility>
 
+#include "attention/magnitude.hpp"
 #include "base/memory.hpp"
+#include "base/normal.hpp"
 #include "base/parallel.hpp"
 #include "base/random.hpp"
 #include "headlens/conditions.hpp"
@@ -15,8 +17,6 @@ namespace {
 
 constexpr Index kBlockRows = 256;
 constexpr double kKolmogorov95 = 1.3581;  // 95% quantile of sqrt(n) times the distance of n samples
-
-double normal_below(double z) { return 0.5 * std::erfc(-z / std::sqrt(2.0)); }
 
 // Logits x^T Theta x' of the pairs of this block, divided by `unit`.
 void draw_block(MatrixView<const double> theta, double unit, Tile tile, std::uint64_t seed, double* logits) {
@@ -39,7 +39,7 @@ LogitTails tails_of(std::vector<double> logits) {
   const auto count = static_cast<double>(logits.size());
   LogitTails out;
   for (std::size_t i = 0; i < logits.size(); ++i) {
-    const double below = normal_below(logits[i]), before = static_cast<double>(i) / count;
+    const double below = normal_probability(logits[i]), before = static_cast<double>(i) / count;
     out.kolmogorov = std::max({out.kolmogorov, below - before, before + 1 / count - below});
   }
   for (const double deviations : {1.0, 2.0, 3.0, 4.0}) {
@@ -66,12 +66,14 @@ std::vector<std::optional<LogitTails>> logit_tails(const AttentionLayer& layer, 
       join("the logits of ", options.samples, " pairs of tokens"));
   std::vector<std::optional<LogitTails>> out;
   for (Index i = 0; i < layer.heads(); ++i) {
-    const MatrixView<const double> theta(layer.theta.data<double>() + i * d * d, d, d);
-    const double unit = summarise_head(layer, i).scale;
-    if (unit == 0) {
+    const double* entries = layer.theta.data<double>() + i * d * d;
+    const Magnitude size = norm_of(entries, d * d);
+    if (size.mantissa == 0) {
       out.emplace_back();
       continue;
     }
+    const std::vector<double> scaled = in_units(entries, d * d, size.exponent);
+    const MatrixView<const double> theta(scaled.data(), d, d);
     std::vector<double> logits(static_cast<std::size_t>(options.samples));
     for (Index first = 0; first < blocks; first += 4 * threads) {
       execution.check_cancelled();
@@ -79,7 +81,7 @@ std::vector<std::optional<LogitTails>> logit_tails(const AttentionLayer& layer, 
                        static_cast<double>(layer.heads() * blocks));
       parallel_for(threads, std::min<Index>(4 * threads, blocks - first), [&](Index b, int) {
         const Tile tile = tile_at(options.samples, kBlockRows, first + b);
-        draw_block(theta, unit, tile, options.seed, logits.data() + tile.begin);
+        draw_block(theta, size.mantissa, tile, options.seed, logits.data() + tile.begin);
       });
     }
     out.emplace_back(tails_of(std::move(logits)));

@@ -193,6 +193,30 @@ Matrix<float> primal_residuals(DesignMatrix<T>& design, const SinglePath& path, 
   return out;
 }
 
+// The penalties that single precision resolves, from the largest on; each leaves its solution in q rows of
+// `solutions`.
+template <class ConstantShare>
+std::vector<Trial> try_ridges(const BandReduction<float>& band, const System& system,
+                              const std::vector<double>& ridges, Index n, double smallest, bool dual,
+                              ConstantShare&& constant_share, Matrix<float>& solutions, int threads,
+                              const Execution& execution) {
+  const Index q = system.rhs.rows();
+  std::vector<Trial> trials;
+  for (const double ridge : ridges) {
+    execution.check_cancelled();
+    execution.report("ridge path", static_cast<double>(trials.size()), static_cast<double>(ridges.size()));
+    const double shift = ridge * static_cast<double>(n);
+    const ShiftedBand<float> factor(band, static_cast<float>(shift));
+    if (shift < smallest || !factor.result().ok()) break;
+    const MatrixView<float> solution =
+        solutions.view().block(static_cast<Index>(trials.size()) * q, 0, q, solutions.cols());
+    copy_rows(system.rhs, solution);
+    factor.solve(solution, threads);
+    trials.push_back({ridge, left_over(factor, system.left_out, dual, constant_share(shift), threads)});
+  }
+  return trials;
+}
+
 }  // namespace
 
 std::vector<Index> draw_examples(Index count, Index most, std::uint64_t seed) {
@@ -244,21 +268,11 @@ std::optional<SinglePath> single_path(DesignMatrix<T>& design, bool dual, Matrix
   const std::vector<double> ridges = ridge_grid(mean_diagonal, n, options.features.precision);
   const Index q = y.cols;
   Matrix<float> solutions(static_cast<Index>(ridges.size()) * q, system.rhs.cols());
-  std::vector<Trial> trials;
-  for (const double ridge : ridges) {
-    execution.check_cancelled();
-    execution.report("ridge path", static_cast<double>(trials.size()), static_cast<double>(ridges.size()));
-    const double shift = ridge * static_cast<double>(n);
-    const ShiftedBand<float> factor(out.band, static_cast<float>(shift));
-    if (shift < smallest || !factor.result().ok()) break;
-    const MatrixView<float> solution =
-        solutions.view().block(static_cast<Index>(trials.size()) * q, 0, q, solutions.cols());
-    copy_rows(system.rhs, solution);
-    factor.solve(solution, threads);
-    const double constant =
-        !options.intercept ? 0.0 : 1.0 / (static_cast<double>(n) * (dual ? mean_diagonal + shift : 1.0));
-    trials.push_back({ridge, left_over(factor, system.left_out, dual, constant, threads)});
-  }
+  const auto constant_share = [&](double shift) {
+    return !options.intercept ? 0.0 : 1.0 / (static_cast<double>(n) * (dual ? mean_diagonal + shift : 1.0));
+  };
+  const std::vector<Trial> trials =
+      try_ridges(out.band, system, ridges, n, smallest, dual, constant_share, solutions, threads, execution);
   if (trials.size() < 2) return {};
   Matrix<float> found(static_cast<Index>(trials.size()) * q, solutions.cols());
   copy_rows(solutions.view().block(0, 0, found.rows(), found.cols()), found);

@@ -136,6 +136,12 @@ Fourier fourier_coefficients(const AttentionLayer& layer, const FourierOptions& 
     enumerate(layer, fourier, execution);
   else
     sample_coefficients(layer, options, fourier, execution);
+  double squares = 0;
+  for (Index i = 0; i < fourier.values.size(); ++i)
+    squares += fourier.values.data<double>()[i] * fourier.values.data<double>()[i];
+  require(std::isfinite(squares),
+          "fourier: the squares of the coefficients add up to more than 1.8e308, the largest number that a "
+          "double holds; divide W by a power of two first");
   return fourier;
 }
 

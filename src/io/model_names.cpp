@@ -9,8 +9,6 @@
 namespace headlens {
 namespace {
 
-constexpr Index kLargestRank = 1000000;
-
 template <class Enum>
 struct Names;
 template <>
@@ -67,6 +65,23 @@ template Positions parse<Positions>(const std::string&);
 template Precision parse<Precision>(const std::string&);
 template Loss parse<Loss>(const std::string&);
 
+// Features are sums of entries of heads times tokens, and their squares must be numbers: single precision
+// ends at 3e38, double precision at 1e308.
+static void check_sizes(const FeatureOptions& options) {
+  const double most = options.precision == Precision::f32 ? 1e15 : 1e100;
+  const auto check = [&](const char* name, double value) {
+    require(std::abs(value) <= most, name, ": ", value, " given, expected at most ", most,
+            " in size with precision ", headlens::name(options.precision),
+            ": squares of features would overflow");
+  };
+  check("weight-scale", options.weight_scale.value_or(0));
+  check("bias-scale", options.bias_scale.value_or(0));
+  for (Index i = 0; options.mean && i < options.mean->size(); ++i) {
+    check("mean", options.mean->at(i));
+    check("mean times bias-scale", options.mean->at(i) * options.bias_scale.value_or(1));
+  }
+}
+
 // W_0 is a square matrix of numbers; whether it fits the tokens is seen when there are some.
 static void check_mean(const FeatureOptions& options) {
   if (!options.mean) return;
@@ -83,7 +98,8 @@ static void check_mean(const FeatureOptions& options) {
 
 void FeatureOptions::validate() const {
   check_mean(*this);
-  require(heads >= 1, "heads: ", heads, " given, expected 1 or more");
+  require(heads >= 1 && (infinite() || heads <= kMostFiniteHeads), "heads: ", heads, " given, expected 1 to ",
+          kMostFiniteHeads);
   const bool mlp = kind == ModelKind::mlp;
   require(!infinite() || score != Score::softmax,
           "heads: inf given, but the softmax score has no closed form: give a number of heads");
@@ -91,13 +107,14 @@ void FeatureOptions::validate() const {
   require(!mlp || !bias_scale || *bias_scale == 0, "bias-scale: mlp takes no bias matrix");
   require(!bias_scale || std::isfinite(*bias_scale), "bias-scale: ", bias_scale.value_or(0),
           " given, expected a number");
-  require(!head_rank || (*head_rank >= 1 && *head_rank <= kLargestRank), "head-rank: ", head_rank.value_or(0),
-          " given, expected 1 to ", kLargestRank);
+  require(!head_rank || (*head_rank >= 1 && *head_rank <= kMostHeadRank),
+          "head-rank: ", head_rank.value_or(0), " given, expected 1 to ", kMostHeadRank);
   require(!head_rank || !mlp, "head-rank: mlp has no query-key matrices");
   require(!head_rank || !infinite(),
           "head-rank: infinitely many heads of a given rank have no closed form: give a number of heads");
   require(!weight_scale || (std::isfinite(*weight_scale) && *weight_scale >= 0),
           "weight-scale: ", weight_scale.value_or(0), " given, expected 0 or more");
+  check_sizes(*this);
 }
 
 }  // namespace headlens

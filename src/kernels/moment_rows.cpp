@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/normal.hpp"
 #include "headlens/error.hpp"
-#include "kernels/moments.hpp"
 
 namespace headlens {
 

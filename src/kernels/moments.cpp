@@ -5,6 +5,8 @@
 #include <cmath>
 #include <numbers>
 
+#include "base/normal.hpp"
+
 namespace headlens {
 namespace {
 
@@ -45,9 +47,6 @@ double bivariate_probability(double h, double k, double rho, const Pair& p) {
 }
 
 }  // namespace
-
-double normal_density(double x) { return std::exp(-0.5 * x * x) / std::sqrt(2 * kPi); }
-double normal_probability(double x) { return 0.5 * std::erfc(-x / std::numbers::sqrt2); }
 
 double step_moment(double h, double k, double rho) {
   if (rho >= 1) return normal_probability(std::min(h, k));

@@ -15,9 +15,6 @@
 
 namespace headlens {
 
-double normal_density(double x);
-double normal_probability(double x);  // Phi
-
 double step_moment(double h, double k, double rho);
 double relu_moment(double h, double k, double rho);
 

@@ -56,6 +56,29 @@ void MinNormPoint::drop_weightless() {
   weights_.resize(kept);
 }
 
+// Towards the affine minimiser until a weight would turn negative; that point leaves, and again. False if the
+// active points are dependent.
+bool MinNormPoint::reach_affine_minimiser(MatrixView<const double> gram) {
+  while (affine_minimiser(gram)) {
+    double step = 1;
+    std::size_t blocking = active_.size();
+    for (std::size_t i = 0; i < active_.size(); ++i)
+      if (target_[i] <= 0) {
+        const double reach = weights_[i] / (weights_[i] - target_[i]);
+        if (weights_[i] == 0 || reach < step) step = weights_[i] == 0 ? 0 : reach, blocking = i;
+      }
+    for (std::size_t i = 0; i < active_.size(); ++i) weights_[i] += step * (target_[i] - weights_[i]);
+    if (blocking == active_.size()) return true;
+    weights_[blocking] = 0;
+    drop_weightless();
+    if (active_.size() == 1) {
+      weights_[0] = 1;
+      return true;
+    }
+  }
+  return false;
+}
+
 const std::vector<double>& MinNormPoint::solve(MatrixView<const double> gram) {
   const Index k = gram.rows;
   Index shortest = 0;
@@ -81,25 +104,7 @@ const std::vector<double>& MinNormPoint::solve(MatrixView<const double> gram) {
     if (best < 0 || square - least <= kGap * scale) break;
     active_.push_back(best);
     weights_.push_back(0.0);
-    bool independent = true;
-    while ((independent = affine_minimiser(gram))) {
-      double step = 1;
-      std::size_t blocking = active_.size();
-      for (std::size_t i = 0; i < active_.size(); ++i)
-        if (target_[i] <= 0) {
-          const double reach = weights_[i] / (weights_[i] - target_[i]);
-          if (weights_[i] == 0 || reach < step) step = weights_[i] == 0 ? 0 : reach, blocking = i;
-        }
-      for (std::size_t i = 0; i < active_.size(); ++i) weights_[i] += step * (target_[i] - weights_[i]);
-      if (blocking == active_.size()) break;
-      weights_[blocking] = 0;
-      drop_weightless();
-      if (active_.size() == 1) {
-        weights_[0] = 1;
-        break;
-      }
-    }
-    if (!independent) {  // the new point adds nothing that rounding can show
+    if (!reach_affine_minimiser(gram)) {  // the new point adds nothing that rounding can show
       weights_.back() = 0;
       drop_weightless();
       break;

@@ -21,6 +21,7 @@ class MinNormPoint {
 
  private:
   bool affine_minimiser(MatrixView<const double> gram);  // false: points of the set are dependent
+  bool reach_affine_minimiser(MatrixView<const double> gram);
   void drop_weightless();
 
   std::vector<double> lambda_;            // of all points

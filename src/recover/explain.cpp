@@ -105,37 +105,28 @@ std::string parallel_words(const Candidate& c, const std::vector<Index>& heads) 
   return "";
 }
 
-Words doubt_words(const Situation& s, Certificate& certificate) {
-  const Proof& proof = s.proof;
+Words wide_bars_words(const Situation& s, Certificate& certificate) {
   const double held_out = s.candidate.held_out_error;
+  certificate.unseen_directions = unseen_directions(s.split);
+  if (!certificate.unseen_directions.empty()) return unseen_words(certificate.unseen_directions, held_out);
+  const double saturated = saturated_share(s.split, s.candidate);
+  Words words{
+      fmt::format("The held-out labels are predicted to {:.1e}, but {} cannot be bounded: errors of 1% or "
+                  "more would move no label by more than rounding does.",
+                  held_out, list_of(s.proof.heads)),
+      "Give more examples, or tokens on which these heads differ more. --keep-uncertified FILE writes the "
+      "layer that was found."};
+  words.reason += parallel_words(s.candidate, s.proof.heads);
+  if (saturated > kMostlySaturated) {
+    words.reason += saturation_words(saturated);
+    words.advice = kSaturationAdvice;
+  }
+  return words;
+}
+
+// Doubts that lie in the tokens of the examples: other layers give the same labels there.
+Words token_words(const Proof& proof) {
   switch (proof.doubt) {
-    case Doubt::wide_bars: {
-      certificate.unseen_directions = unseen_directions(s.split);
-      if (!certificate.unseen_directions.empty())
-        return unseen_words(certificate.unseen_directions, held_out);
-      const double saturated = saturated_share(s.split, s.candidate);
-      Words words{
-          fmt::format(
-              "The held-out labels are predicted to {:.1e}, but {} cannot be bounded: errors of 1% or "
-              "more would move no label by more than rounding does.",
-              held_out, list_of(proof.heads)),
-          "Give more examples, or tokens on which these heads differ more. --keep-uncertified FILE writes "
-          "the "
-          "layer that was found."};
-      words.reason += parallel_words(s.candidate, proof.heads);
-      if (saturated > kMostlySaturated) {
-        words.reason += saturation_words(saturated);
-        words.advice = kSaturationAdvice;
-      }
-      return words;
-    }
-    case Doubt::another_layer:
-      return {
-          fmt::format(
-              "The held-out labels are predicted to {:.1e}, but after a small push along the direction that "
-              "the labels see least, {} did not come back to the same values.",
-              held_out, proof.heads.empty() ? "the heads" : list_of(proof.heads)),
-          "Give more examples. --keep-uncertified FILE writes the layer that was found."};
     case Doubt::mirror:
       return {
           fmt::format(
@@ -158,12 +149,33 @@ Words doubt_words(const Situation& s, Certificate& certificate) {
               "of the groups: parts of the two heads may be exchanged without changing a label.",
               list_of(proof.heads)),
           "Give tokens in general position (random vectors, or sums of the tokens that you have)."};
-    case Doubt::few_distinct:
+    default:
       return {
           "The examples repeat: up to the order of tokens every held-out example was also trained on, and "
           "those that "
           "differ are too few to be evidence by their number.",
           "Give more examples that differ from one another, or tokens with more distinct values."};
+  }
+}
+
+Words doubt_words(const Situation& s, Certificate& certificate) {
+  const Proof& proof = s.proof;
+  const double held_out = s.candidate.held_out_error;
+  switch (proof.doubt) {
+    case Doubt::wide_bars:
+      return wide_bars_words(s, certificate);
+    case Doubt::another_layer:
+      return {
+          fmt::format(
+              "The held-out labels are predicted to {:.1e}, but after a small push along the direction that "
+              "the labels see least, {} did not come back to the same values.",
+              held_out, proof.heads.empty() ? "the heads" : list_of(proof.heads)),
+          "Give more examples. --keep-uncertified FILE writes the layer that was found."};
+    case Doubt::mirror:
+    case Doubt::mean_unseen:
+    case Doubt::few_tokens:
+    case Doubt::few_distinct:
+      return token_words(proof);
     case Doubt::structure:
       return {
           fmt::format(
@@ -181,16 +193,18 @@ Words doubt_words(const Situation& s, Certificate& certificate) {
   return {"The time limit came before the heads could be tested.", "Raise --time-limit."};
 }
 
+Words too_few_words(const Certificate& c) {
+  const double wanted = static_cast<double>(c.examples) * kComfortable / c.examples_per_unknown;
+  return {fmt::format("{} heads have {:.2f} equations per unknown; recovery needs at least {:.1f}.", c.heads,
+                      c.examples_per_unknown, kFewestEquations),
+          fmt::format("Give about {:.0f} examples ({:.0f} equations per unknown).", std::ceil(wanted),
+                      kComfortable)};
+}
+
 Words noise_words(const Situation& s, const Certificate& c) {
   const Challenge& challenge = s.challenge;
   const Index limit = s.options.heads.value_or(s.options.max_heads);
-  if (c.examples_per_unknown < kFewestEquations) {
-    const double wanted = static_cast<double>(c.examples) * kComfortable / c.examples_per_unknown;
-    return {fmt::format("{} heads have {:.2f} equations per unknown; recovery needs at least {:.1f}.",
-                        c.heads, c.examples_per_unknown, kFewestEquations),
-            fmt::format("Give about {:.0f} examples ({:.0f} equations per unknown).", std::ceil(wanted),
-                        kComfortable)};
-  }
+  if (c.examples_per_unknown < kFewestEquations) return too_few_words(c);
   if (challenge.more_heads_help && challenge.too_few_to_ask)
     return {
         fmt::format(

@@ -101,6 +101,27 @@ bool drop_surplus(const Split& split, const Starts& starts, Effort& effort, Foun
   return true;
 }
 
+void record(const Candidate& c, Certificate& certificate) {
+  certificate.trials.push_back({c.heads(), c.train_error, c.held_out_error});
+}
+
+int few_starts(const Starts& starts) { return std::min(kFewStarts, starts.options.starts); }
+
+// A number of heads from few starts.
+Found glance(const Split& split, Index heads, const Starts& starts, Effort& effort,
+             Certificate& certificate) {
+  Found found;
+  run_starts(split, heads, starts, 0, few_starts(starts), {}, effort, found);
+  record(found.best, certificate);
+  // What is nearly explained may lack a faint head, or two that are nearly parallel: more heads from random
+  // starts would wander in the valley that the missing ones leave.
+  if (found.best.held_out_error < kNear && found.best.held_out_error > kProof) {
+    found.best = sharpen(split, std::move(found.best), true, starts.options.seed, effort);
+    record(found.best, certificate);
+  }
+  return found;
+}
+
 }  // namespace
 
 Matrix<double> Starts::theta(const Split& split, Index heads, int start, Effort& effort) const {
@@ -140,25 +161,9 @@ Candidate search_best_fit(const Split& split, Index heads, const Starts& starts,
 }
 
 Found search_head_count(const Split& split, const Starts& starts, Effort& effort, Certificate& certificate) {
-  const int few = std::min(kFewStarts, starts.options.starts);
-  const auto record = [&](const Candidate& c) {
-    certificate.trials.push_back({c.heads(), c.train_error, c.held_out_error});
-  };
-  const auto glance = [&](Index heads) {
-    Found found;
-    run_starts(split, heads, starts, 0, few, {}, effort, found);
-    record(found.best);
-    // What is nearly explained may lack a faint head, or two that are nearly parallel: more heads from random
-    // starts would wander in the valley that the missing ones leave.
-    if (found.best.held_out_error < kNear && found.best.held_out_error > kProof) {
-      found.best = sharpen(split, std::move(found.best), true, starts.options.seed, effort);
-      record(found.best);
-    }
-    return found;
-  };
   const Index most = starts.options.max_heads;
   const Index first = starts.span.values.empty() ? 1 : std::min(starts.span.count_heads(), most);
-  Found best = glance(first);
+  Found best = glance(split, first, starts, effort, certificate);
   for (Index heads = first; best.best.held_out_error > kProof && heads < most && !effort.expired();) {
     heads = std::min(heads < kDoubleBelow ? 2 * heads : heads + heads / 2, most);
     best.challenge.more_heads_help = true;  // until shown otherwise
@@ -169,13 +174,13 @@ Found search_head_count(const Split& split, const Starts& starts, Effort& effort
     // Where fewer heads are at a noise floor already, more must first show that they help.
     if (best.challenge.agrees || noise) {
       Found more = probe(split, heads, starts, effort);
-      record(more.best);
+      record(more.best, certificate);
       best.challenge.more_heads_help = explains_better(more.best, best.best);
       if (!best.challenge.more_heads_help && heads > 2 * first) break;
       if (!best.challenge.more_heads_help) continue;
       if (more.settled()) return more;
     }
-    Found found = glance(heads);
+    Found found = glance(split, heads, starts, effort, certificate);
     const bool helps = explains_better(found.best, best.best);
     best.challenge.more_heads_help = helps;
     if (helps)
@@ -188,7 +193,7 @@ Found search_head_count(const Split& split, const Starts& starts, Effort& effort
       !drop_surplus(split, starts, effort, best, certificate))
     best.challenge.more_heads_help = more_heads_help(split, best, starts, effort, certificate);
   if (!best.settled())
-    run_starts(split, best.best.heads(), starts, few, starts.options.starts, {}, effort, best);
+    run_starts(split, best.best.heads(), starts, few_starts(starts), starts.options.starts, {}, effort, best);
   return best;
 }
 

@@ -104,6 +104,29 @@ Matrix<double> stack_and_factor(const Matrix<double>& lower, MatrixView<const do
   return TallQr(std::move(stacked)).factor();
 }
 
+// The factor of all groups from the factor of each.
+Matrix<double> join_factors(std::vector<Matrix<double>> parts) {
+  Matrix<double> lower = std::move(parts[0]);
+  for (std::size_t g = 1; g < parts.size(); ++g) {
+    Matrix<double> upper = Matrix<double>::zeros(lower.rows(), lower.rows());
+    for (Index i = 0; i < upper.rows(); ++i)
+      for (Index j = i; j < upper.rows(); ++j) upper(i, j) = parts[g](j, i);
+    lower = stack_and_factor(lower, upper);
+  }
+  return lower;
+}
+
+// The residual came along as the last column: its coordinates in Q stand in the last row of L.
+void take_factor(const Matrix<double>& lower, Linearisation& out) {
+  const Index p = lower.rows() - 1;
+  out.factor = Matrix<double>(p, p);
+  out.along = Matrix<double>(p, 1);
+  copy_rows(lower.view().block(0, 0, p, p), out.factor);
+  for (Index j = 0; j < p; ++j) out.along(j, 0) = lower(p, j);
+  lift_zeros(out.factor);
+  out.beyond = lower(p, p) * lower(p, p);
+}
+
 }  // namespace
 
 double magnitude_of(MatrixView<const double> phi, const Matrix<double>& w, Index d) {
@@ -196,20 +219,7 @@ std::optional<Linearisation> linearise(const Split& split, const Matrix<double>&
     }
     parts[static_cast<std::size_t>(group)] = std::move(lower);
   });
-  Matrix<double> lower = std::move(parts[0]);
-  for (std::size_t g = 1; g < parts.size(); ++g) {
-    Matrix<double> upper = Matrix<double>::zeros(p + 1, p + 1);
-    for (Index i = 0; i <= p; ++i)
-      for (Index j = i; j <= p; ++j) upper(i, j) = parts[g](j, i);
-    lower = stack_and_factor(lower, upper);
-  }
-  // The residual came along as the last column: its coordinates in Q stand in the last row of L.
-  out.factor = Matrix<double>(p, p);
-  out.along = Matrix<double>(p, 1);
-  copy_rows(lower.view().block(0, 0, p, p), out.factor);
-  for (Index j = 0; j < p; ++j) out.along(j, 0) = lower(p, j);
-  lift_zeros(out.factor);
-  out.beyond = lower(p, p) * lower(p, p);
+  take_factor(join_factors(std::move(parts)), out);
   out.squares = projected.squares;
   out.theta = copy_of(theta);
   out.w = std::move(projected.w);

@@ -243,6 +243,17 @@ void require_pairs_of_signs(const Split& split, const RecoverOptions& options) {
         require(std::abs(x(i, j)) == 1, "method: ", method, " knows layers on signs, but X holds ", x(i, j));
 }
 
+// Bits, differences, signs and labels; products of brute force.
+double search_bytes(const Split& split, const RecoverOptions& options, const Effort& effort) {
+  const double d = static_cast<double>(split.train_x.cols),
+               pairs = static_cast<double>(split.train_x.rows + split.held_x.rows) / 2;
+  const double products =
+      options.method == RecoverMethod::brute_force
+          ? static_cast<double>(options.heads.value_or(options.max_heads)) / 2 * effort.threads()
+          : 0;
+  return pairs * (10 * d + 8 * (products + static_cast<double>(split.train_y.cols)));
+}
+
 }  // namespace
 
 ActiveExamples active_examples(MatrixView<const double> x, MatrixView<const double> y) {
@@ -275,14 +286,7 @@ Index strongest_output(const ActiveExamples& active) {
 void learn_parity(const Split& split, const RecoverOptions& options, Effort& effort, Recovery& recovery) {
   require_pairs_of_signs(split, options);
   Certificate& certificate = recovery.certificate;
-  const double d = static_cast<double>(split.train_x.cols),
-               pairs = static_cast<double>(split.train_x.rows + split.held_x.rows) / 2;
-  const double products =
-      options.method == RecoverMethod::brute_force
-          ? static_cast<double>(options.heads.value_or(options.max_heads)) / 2 * effort.threads()
-          : 0;
-  // Bits, differences, signs and labels; products of brute force.
-  const double bytes = pairs * (10 * d + 8 * (products + static_cast<double>(split.train_y.cols)));
+  const double d = static_cast<double>(split.train_x.cols), bytes = search_bytes(split, options, effort);
   MemoryBudget(effort.execution()).require(bytes, "learning a parity");
   certificate.predicted_peak_bytes = static_cast<std::uint64_t>(bytes);
 

@@ -3,8 +3,9 @@
 //   minimise sum over slabs h(sqrt(w) |<Theta, z> - t|) + sum over half-spaces h((<Theta, z> - t)_+)
 //
 // with Huber's h, quadratic up to the tolerance and linear beyond: convex, and a few slabs that say something
-// else do not move it. Where attention is sharp, slabs are few and the half-spaces of one-hot rows, which are
-// many, say where the slabs must lie; slabs that miss the centre by far are outliers.
+// else do not move the centre. Half-spaces of one-hot rows keep the centre on their side; these add little to
+// the slabs, which the same rows give wherever a second weight can be read. Slabs and half-spaces that miss
+// the centre by far are outliers.
 // Newton's steps (weights of Huber, half-spaces that are missed) with halving; O(N d^4 + d^6) flops a step.
 #pragma once
 

@@ -6,8 +6,10 @@
 // agreement by the share delta = |Y_a - lambda^T X S| / |(x_b - x_c) S|, the logarithm may be wrong by
 //   error = delta (1 / lambda_b + 1 / lambda_c),
 // and cuts are ranked by that: a row with one head at 1 and one at 0.9 is close in lambda and far in logits.
-// A row that is nearly one-hot at c gives half-spaces <Theta_i, z> <= log(0.1 / 0.9) beside: its lambda_b is
-// below 0.05, so that no head gives b twice as much.
+// A row that is nearly one-hot at c (lambda_c of 0.95 or more) also gives half-spaces
+//   <Theta_i, z> <= log(0.1 / 0.9):
+// lambda_b is at most 0.05 there, and a single head may give b twice that. The row gives slabs as well, for
+// every b whose weight is above 0.001.
 //
 // Inputs of signs repeat, and so do their cuts: equal z (or -z) are one cut, whose offset is the mean.
 #pragma once

@@ -73,6 +73,19 @@ Ritz rayleigh_ritz(const Vectors& basis, std::size_t wanted) {
   return out;
 }
 
+// The value of every vector, and the share of each head in that vector.
+void describe(const Vectors& lowest, WeakestDirection& out) {
+  out.values.clear();
+  out.value_shares.clear();
+  for (const Vector& v : lowest) {
+    out.values.push_back(std::max(0.0, inner_product(v.a, v.ha)));
+    out.value_shares.emplace_back();
+    const Index d = v.a.rows();
+    for (Index i = 0; i < v.a.cols() / d; ++i)
+      out.value_shares.back().push_back(squared_norm(std::as_const(v.a).view().block(0, i * d, d, d)));
+  }
+}
+
 }  // namespace
 
 WeakestDirection weakest_direction(const backend::LayerProblem& problem, const backend::LayerPoint& point,
@@ -98,14 +111,7 @@ WeakestDirection weakest_direction(const backend::LayerProblem& problem, const b
   std::vector<double> values;
   while (!ritz.lowest.empty()) {
     values.push_back(inner_product(ritz.lowest[0].a, ritz.lowest[0].ha));
-    out.values.clear();
-    out.value_shares.clear();
-    for (const Vector& v : ritz.lowest) {
-      out.values.push_back(std::max(0.0, inner_product(v.a, v.ha)));
-      out.value_shares.emplace_back();
-      for (Index i = 0; i < m; ++i)
-        out.value_shares.back().push_back(squared_norm(std::as_const(v.a).view().block(0, i * d, d, d)));
-    }
+    describe(ritz.lowest, out);
     out.settled =
         values.size() > kWindow && values[values.size() - 1 - kWindow] < (1 + kSettled) * values.back();
     if (out.settled || out.steps == kMostSteps || stop()) break;

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/random.hpp"
+#include "features/heads.hpp"
 #include "headlens/theory.hpp"
 
 namespace headlens {
@@ -57,13 +58,17 @@ std::optional<NormBall> read_norm_ball(const std::string& given, const FitInputs
   if (given == "theory") {
     const FeatureOptions& features = cell.fit.features;
     require(features.heads != kInfiniteHeads, "norm-ball: theory given, expected a number of heads");
-    require(features.score == Score::relu && features.positions == Positions::none &&
-                !features.weight_scale && !features.mean && !features.head_rank &&
-                (!features.bias_scale || features.kind == ModelKind::brfa),
-            "norm-ball: theory given; it knows relu scores without positions, and heads of the usual mean, "
-            "scale and rank");
-    const Theory theory = evaluate_theory(
-        {.task = cell.train, .model = features.kind, .bias_scale = features.bias_scale, .samples = {2}}, {});
+    require(
+        features.score == Score::relu && features.positions == Positions::none && has_usual_scales(cell) &&
+            !features.mean && !features.head_rank,
+        "norm-ball: theory given; theory knows relu scores without positions, and heads of the usual mean, "
+        "scale and rank");
+    const Theory theory =
+        evaluate_theory({.task = cell.train,
+                         .model = features.kind,
+                         .bias_scale = features.kind == ModelKind::brfa ? features.bias_scale : std::nullopt,
+                         .samples = {2}},
+                        {});
     require(!theory.complexity_is_lower_bound,
             "norm-ball: theory given, but the complexity of this target is known from below only");
     return NormBall{std::sqrt(theory.complexity), theory.complexity / static_cast<double>(features.heads)};
@@ -93,11 +98,12 @@ std::optional<HardOptions> hard_layer(const NamedInputs& in, std::uint64_t seed)
   require(in.whole("heads") >= 2 && in.whole("heads") % 2 == 0, "heads: ", in.whole("heads"),
           " given, expected an even number: a hard layer has two for every hidden coordinate");
   const bool wide = in.has("width");
-  require(!wide || in.whole("width") >= 1, "width: ", wide ? in.whole("width") : 0,
-          " given, expected 1 or more");
+  const auto* width = wide ? std::get_if<std::int64_t>(&in.value("width")) : nullptr;
+  require(!wide || (width && *width >= 1), "width: ", wide ? text(in.value("width")) : "",
+          " given, expected 1 or more, or auto");
   HardOptions out{.kind = parity ? HardKind::parity : HardKind::rounding,
                   .dim = in.whole("dim"),
-                  .size = wide ? in.whole("width") : in.whole("heads") / 2,
+                  .size = wide ? *width : in.whole("heads") / 2,
                   .sharpness = in.real("sharpness"),
                   .seed = derived(seed, "study-layer")};
   require(out.size < out.dim, wide ? "width: " : "heads: ", wide ? out.size : 2 * out.size,
@@ -120,6 +126,13 @@ std::optional<double> NamedInputs::real_or_auto(const std::string& name) const {
   require(std::get<std::string>(value) == "auto", name, ": '", io::printable_name(text(value)),
           "' given, expected auto or a number");
   return std::nullopt;
+}
+
+bool has_usual_scales(const FitInputs& cell) {
+  const FeatureOptions& given = cell.fit.features;
+  const FeatureOptions usual = with_default_scales({.kind = given.kind}, cell.train.min_keys);
+  return given.weight_scale.value_or(*usual.weight_scale) == *usual.weight_scale &&
+         (given.kind == ModelKind::brfa || given.bias_scale.value_or(0) == 0);
 }
 
 Task task_of(const NamedInputs& in) {

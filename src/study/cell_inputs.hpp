@@ -56,6 +56,9 @@ struct FitInputs {
   FitOptions fit;
 };
 FitInputs fit_inputs(const StudyValues& inputs, std::uint64_t seed);
+// The scales of the heads are those that theory knows, whether given by value or left out; brfa may have any
+// bias scale.
+bool has_usual_scales(const FitInputs& cell);
 
 struct RecoverInputs {
   TeacherOptions teacher;           // of a generic layer

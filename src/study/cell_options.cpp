@@ -59,7 +59,7 @@ const std::vector<CellOption>& recover_options() {
       {"start", Kind::word, word("random")},     {"layer", Kind::word, word("generic"), true},
       {"sharpness", Kind::real, 40.0},           {"modulus", Kind::whole, std::int64_t{4}},
       {"levels", Kind::whole, std::int64_t{2}},  {"flips", Kind::real, 0.0},
-      {"time-limit", Kind::real, 0.0, true},     {"width", Kind::whole, std::int64_t{0}, true}};
+      {"time-limit", Kind::real, 0.0, true},     {"width", Kind::whole_or_word, word("auto"), true}};
   return options;
 }
 
@@ -118,6 +118,17 @@ std::int64_t count_of(const NamedInputs& in) {
   return static_cast<std::int64_t>(count);
 }
 
+// What the call itself would say of its options, in the words of the study file.
+void check_method(const RecoverInputs& inputs) {
+  const RecoverMethod method = inputs.recover.method;
+  require(method != RecoverMethod::gradient || inputs.recover.heads,
+          "heads-known: false given, expected true with method gradient");
+  if (method != RecoverMethod::moments) return;
+  require(!inputs.hard, "method: moments needs four tokens per example or more, a hard layer has two");
+  require(inputs.examples.tokens >= 4, "tokens: ", inputs.examples.tokens,
+          " given, expected 4 or more with method moments");
+}
+
 void check(StudyCommand command, const StudyValues& inputs) {
   if (command == StudyCommand::fit) {
     const FitInputs fit = fit_inputs(inputs, 0);
@@ -134,6 +145,7 @@ void check(StudyCommand command, const StudyValues& inputs) {
   else
     recover.teacher.validate();
   recover.examples.validate();
+  check_method(recover);
   recover.recover.validate();
 }
 

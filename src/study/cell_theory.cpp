@@ -21,8 +21,7 @@ std::string why_no_theory(StudyCommand command, const StudyValues& inputs) {
   if (features.score != Score::relu) return "score: " + name(features.score) + " given, expected relu";
   if (features.positions != Positions::none)
     return "positions: " + name(features.positions) + " given, expected none";
-  if (features.weight_scale || (features.bias_scale && features.kind != ModelKind::brfa))
-    return "scales: theory is about those of auto";
+  if (!has_usual_scales(cell)) return "scales: theory is about those of auto";
   if (features.mean || features.head_rank) return "heads: theory is about those of auto";
   if (cell.fit.loss != Loss::squared) return "loss: " + name(cell.fit.loss) + " given, expected squared";
   if (cell.fit.ridge) return "ridge: theory is about auto";

@@ -1,19 +1,14 @@
 #include "theory/relu_series.hpp"
 
 #include <cmath>
-#include <numbers>
+
+#include "base/normal.hpp"
 
 namespace headlens {
-namespace {
-
-double density(double h) { return std::exp(-0.5 * h * h) / std::sqrt(2 * std::numbers::pi); }
-double below(double h) { return 0.5 * std::erfc(-h / std::numbers::sqrt2); }
-
-}  // namespace
 
 std::vector<double> relu_series(double h, Index count) {
-  const double phi = density(h);
-  std::vector<double> series{h * below(h) + phi, below(h)};
+  const double phi = normal_density(h);
+  std::vector<double> series{h * normal_probability(h) + phi, normal_probability(h)};
   double before = 0, now = 1;  // He_n / sqrt(n!), n = t - 2
   for (Index t = 2; t < count; ++t) {
     const double n = static_cast<double>(t - 2), power = static_cast<double>(t);
@@ -26,6 +21,6 @@ std::vector<double> relu_series(double h, Index count) {
   return series;
 }
 
-double relu_square(double h) { return (1 + h * h) * below(h) + h * density(h); }
+double relu_square(double h) { return (1 + h * h) * normal_probability(h) + h * normal_density(h); }
 
 }  // namespace headlens

@@ -19,8 +19,10 @@ void TheoryOptions::validate() const {
           " given, expected 2 to 1000000 (on the line a unit token is but a sign)");
   require(task.min_keys == task.max_keys, "keys: ", task.min_keys, ":", task.max_keys,
           " given, but theory takes sets of one size");
-  require(task.task != Task::ordered,
-          "ordered: theory is about targets that do not depend on the order of the keys");
+  require(
+      task.task != Task::ordered,
+      "ordered: the target depends on the order of the keys, and theory is about models that do not see that "
+      "order; measure it with 'headlens fit --positions sinusoidal'");
   require(task.task != Task::mixture,
           "mixture: its two parts overlap by an amount that depends on beta; ask for correlation instead");
   if (model == ModelKind::brfa) {
@@ -33,7 +35,8 @@ void TheoryOptions::validate() const {
   }
   require(!bias_scale || model == ModelKind::brfa, "bias-scale: ", name(model), " given, expected brfa");
   require(!bias_scale || std::abs(*bias_scale) <= 4, "bias-scale: expected a number from -4 to 4");
-  require(heads >= 1, "heads: ", heads, " given, expected 1 or more, or inf");
+  require(heads >= 1 && (heads == kInfiniteHeads || heads <= kMostFiniteHeads), "heads: ", heads,
+          " given, expected 1 to ", kMostFiniteHeads, ", or inf");
   require(model == ModelKind::rfa || (heads == kInfiniteHeads && !error),
           heads == kInfiniteHeads ? "error" : "heads",
           ": theory knows finitely many heads of rfa alone, and ", name(model), " is given");

@@ -162,6 +162,8 @@ def test_refusals(make_sets, matrix, tmp_path):
     np.save(tmp_path / "long.npy", np.ones((2, 3)))
     np.save(tmp_path / "nan.npy", np.full((3, 3), np.nan))
     np.save(tmp_path / "none.npy", np.ones((0, 0)))
+    np.save(tmp_path / "huge.npy", np.full((3, 3), 1e300))
+    np.save(tmp_path / "one.npy", np.eye(3) * 1e60)
     for options, words in {
         "--model rfa --mean row.npy": "the heads of rfa have mean 0",
         "--model brfa --mean row.npy": "float64 (3,) given, expected a square matrix",
@@ -169,11 +171,16 @@ def test_refusals(make_sets, matrix, tmp_path):
         "--model brfa --mean none.npy": "expected a square matrix",
         "--model brfa --mean nan.npy": "expected finite numbers",
         "--model brfa --mean mean-7-0-float64.npy": "(7, 7) given, expected (3, 3) or (4, 4)",
+        "--model brfa --mean huge.npy": "mean: 1e+300 given, expected at most 1e+100 in size with precision f64",
+        "--model brfa --mean one.npy --bias-scale 1e60": "mean times bias-scale: 1e+120 given",
+        "--model brfa --mean one.npy --precision f32": "mean: 1e+60 given, expected at most 1e+15",
+        "--model brfa --bias-scale 1e300": "bias-scale: 1e+300 given, expected at most",
+        "--weight-scale 1e300": "weight-scale: 1e+300 given, expected at most",
         "--model mlp --mean mean-3-0-float64.npy": "mlp has no query-key matrices",
         "--model brfa --mean missing.npy": "missing.npy",
-        "--head-rank 0": "head-rank: 0 given, expected 1 to",
-        "--head-rank -1": "head-rank",
-        "--head-rank two": "head-rank",
+        "--head-rank 0": "--head-rank: '0' given, expected a whole number from 1 to 1000000",
+        "--head-rank -1": "--head-rank: '-1' given, expected a whole number from 1 to 1000000",
+        "--head-rank full": "--head-rank: 'full' given, expected a whole number from 1 to 1000000",
         "--model mlp --head-rank 2": "mlp has no query-key matrices",
     }.items():
         for size in 3, 7:

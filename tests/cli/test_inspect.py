@@ -191,7 +191,7 @@ def test_conditions_of_the_proof(save):
     assert found["w_sum"]["rank"] == rank == 5 and np.isclose(found["w_sum"]["condition"], ratio, rtol=1e-7)
     text = run("inspect --samples 50", path).stdout
     assert "[ ] every W well conditioned           head 1 is worst: rank 4 of 5" in text
-    assert "[ ] Theta not near the identity        head 2 is nearest: the identity has 1e+02 %" in text
+    assert "[ ] Theta not near the identity        head 2 is nearest: the identity has 100 % of" in text
     assert "[x] Theta apart from one another" in text
 
 
@@ -206,6 +206,67 @@ def test_conditions_of_a_zero_layer(save):
     }
     assert report["tails"] == [None]
     assert "no logits" in run("inspect --tails --samples 50", zero).stdout
+
+
+SIZES = [1e-310, 1e-170, 1e-160, 1e160, 1e300, 1e307]
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("name", ["Theta", "W"])
+def test_layers_of_every_magnitude(save, name, size):
+    """Numbers without a unit are those of the layer of size one; the others are multiples of these. Numbers below
+    1e-308 have fewer digits."""
+    data = random_layer(m=3, d=3, e=2)
+    plain, scaled = save("a", **data).path, save("b", **data | {name: data[name] * size}).path
+    words = "inspect --tails --samples 200"
+    want, found = run_json(words, plain), run_json(words, scaled)
+    rtol = 1e-3 if size < 1e-308 else 1e-9
+    assert found["distinct_heads"] == 3
+    unit = {"scale", "diagonal_mean", "off_diagonal_deviation"} if name == "Theta" else {"w_norm"}
+    for one, other in zip(want["per_head"], found["per_head"]):
+        for key, value in one.items():
+            # Multiplied second: 1e307 times a norm is a double, 1e-310 times a mean that is small may be 0.
+            expected = value * size if key in unit else value
+            assert np.isclose(other[key], expected, rtol=rtol, atol=1e-3 * size if key in unit else 1e-3), key
+    assert np.isclose(found["closest_pair"]["distance"], want["closest_pair"]["distance"], rtol=rtol)
+    for part in zip(
+        [h["w"] for h in want["conditions"]["per_head"]] + [want["conditions"]["w_sum"]],
+        [h["w"] for h in found["conditions"]["per_head"]] + [found["conditions"]["w_sum"]],
+    ):
+        assert part[0]["rank"] == part[1]["rank"]
+        assert np.isclose(part[0]["condition"], part[1]["condition"], rtol=10 * rtol)
+    for one, other in zip(want["tails"], found["tails"]):
+        assert np.isclose(one["kolmogorov_distance"], other["kolmogorov_distance"], rtol=0, atol=5 * rtol)
+    if name == "W":
+        assert found["agreement"] == want["agreement"]
+    elif size > 1:  # every head puts all of its weight on one token
+        assert found["agreement"]["alike"][0]["share"] == found["agreement"]["alike"][2]["share"]
+    else:  # every head takes the plain mean
+        assert found["agreement"]["alike"][0]["share"] == 1
+    compared = run_json("compare", scaled, scaled)
+    assert (compared["heads_a"], len(compared["matches"]), compared["worst_error"]) == (3, 3, 0)
+    between = run_json("compare", scaled, plain)
+    # Beside 1e160 nothing tells one match of heads from another: the error is size - 1 up to a ratio of norms.
+    low, high = (0.1, 10) if size > 1 else (1 - 1e-9, 1 + 1e-9)
+    assert between["heads_a"] == 3 and low <= between["worst_error"] / max(1, size) <= high
+
+
+def test_magnitudes_that_no_double_holds_are_refused(save, tmp_path):
+    ones = {"Theta": np.stack([np.eye(3), np.ones((3, 3))]), "W": np.ones((2, 3, 2))}
+    for name in ("Theta", "W"):
+        path = save(name, **ones | {name: ones[name] * 1.7e308}).path
+        said = refuse("inspect", path)
+        assert f"the norm of its {name} is beyond 1.8e308" in said and "power of two" in said
+        assert run_json("compare", path, path)["worst_error"] == 0
+    equal = save("equal", Theta=np.ones((2, 3, 3)), W=np.stack([np.eye(3, 1) * 1e308] * 2)).path
+    for words in ("inspect", equal), ("compare", equal, equal):
+        assert "heads 0 and 1 have the same Theta, and their W add up to more than 1.8e308" in refuse(*words)
+    large = save("large", **ones | {"W": ones["W"] * 1e160}).path
+    assert "squares of the coefficients add up to more than 1.8e308" in refuse("inspect --fourier 1", large)
+    sharp = save("sharp", **ones | {"Theta": ones["Theta"] * 5e307}).path
+    assert run_json("inspect", sharp)["per_head"][0]["scale"] == pytest.approx(5e307 * math.sqrt(3))
+    said = refuse("inspect --fourier 1", sharp)
+    assert "not a finite number: Theta has entries up to 5e+307, W up to 1, the tokens up to 1" in said
 
 
 def test_tails_against_all_signs(save):

@@ -91,6 +91,13 @@ def test_two_files(make_sets, tmp_path, name):
     assert np.array_equal(both, kernel(tmp_path, tmp_path / "both.npz", MODELS[name], "--threads 3"))
 
 
+def test_exact_is_refused_where_heads_are_drawn(make_sets, tmp_path):
+    data = make_sets(n=5)
+    for options, what in (("--head-rank 2", "heads of a given rank"), ("--score softmax", "softmax scores")):
+        said = refuse("kernel", data.path, options, "--exact -o", tmp_path / "k.npy", folder=tmp_path)
+        assert f"exact: given, but the kernel of {what} has no closed form" in said
+
+
 @pytest.mark.parametrize("bias", [0.5, 1, 4])
 def test_exact_and_fast_agree(make_sets, tmp_path, bias):
     data = make_sets("ragged", n=30, d=2)

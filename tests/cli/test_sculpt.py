@@ -45,7 +45,7 @@ def test_span_and_report(tmp_path, forms):
 
 
 def test_sharp_attention(tmp_path):
-    """Most rows of a sharp layer are one-hot: their half-spaces take the place of the slabs that are missing."""
+    """Most rows of a sharp layer are one-hot; their half-spaces are in both bodies, beside the slabs."""
     generate(tmp_path, dim=6, scale=12, count=8000)
     for form in "least-squares", "lp":
         found = run(
@@ -59,7 +59,7 @@ def test_sharp_attention(tmp_path):
 
 
 def test_more_examples_of_few_inputs(tmp_path):
-    """With d = 6 there are 1024 inputs, up to order and sign: 20000 examples repeat them all, and say no less."""
+    """With d = 6 there are 1056 inputs, up to order and sign: 20000 examples repeat them all, and say no less."""
     sines = []
     for count in (1000, 20000):
         generate(tmp_path, count=count, inputs="signs", seed=1)

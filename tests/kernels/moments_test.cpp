@@ -6,6 +6,7 @@
 #include <cmath>
 #include <vector>
 
+#include "base/normal.hpp"
 #include "base/random.hpp"
 #include "kernels/moment_rows.hpp"
 #include "reference/moments.hpp"

@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/normal.hpp"
 #include "base/parallel.hpp"
 #include "base/random.hpp"
 #include "headlens/kernel.hpp"
-#include "kernels/moments.hpp"
 #include "reference/random_sets.hpp"
 
 namespace headlens {

@@ -171,6 +171,36 @@ def test_curves_of_a_study(rows):
     np.testing.assert_allclose(predicted.get_ydata(), clean)
 
 
+def test_head_curves_have_their_prediction():
+    shared = {
+        "task": "power-mean",
+        "degree": 2,
+        "dim": 8,
+        "keys": 4,
+        "model": "rfa",
+        "samples": 64,
+        "status": "done",
+    }
+    cells = [
+        {**shared, "heads": heads, "seed": seed, "nmse": 0.5 + seed / 100}
+        for heads in (100, 10, "inf")
+        for seed in (1, 2)
+    ]
+    (ax,) = headlens.plot.study_curves(cells[:4], x="heads", theory=True, bound=False)
+    (line,) = (p for p in ax.get_lines() if p.get_linestyle() == "--" and len(p.get_xdata()))
+    found = [
+        headlens.theory("power-mean", degree=2, dim=8, keys=4, heads=m, samples=[64]).predicted_error[0]
+        for m in (10, 100)
+    ]
+    np.testing.assert_array_equal(line.get_xdata(), [10, 100])
+    np.testing.assert_array_equal(line.get_ydata(), found)
+    usual = [{**cell, "weight-scale": 0.5, "bias-scale": 0.0} for cell in cells[:4]]
+    assert "predicted" in legend(headlens.plot.study_curves(usual, x="heads", theory=True)[0])
+    silent = [{**cell, "model": "mlp"} for cell in cells[:4]]
+    (ax,) = headlens.plot.study_curves(silent, x="heads", theory=True)
+    assert "predicted" not in legend(ax)
+
+
 def test_cells_of_different_meaning_are_not_averaged(rows):
     with pytest.raises(ValueError, match="samples = 16 and the same seed; they differ in .*heads"):
         headlens.plot.study_curves(rows, panel="degree")

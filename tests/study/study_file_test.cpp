@@ -208,6 +208,30 @@ TEST(StudyFile, OptionsOfTheOtherCommandAreRefused) {
   expect_refused(recover_text + "[fixed]\nrank = 9\n", {":7: fixed.rank: 9 given, expected at most dim = 8"});
 }
 
+TEST(StudyFile, MethodsSayWhatTheyNeed) {
+  expect_refused(recover_text + "[fixed]\nmethod = \"moments\"\ntokens = 3\n",
+                 {":8: fixed.tokens: 3 given, expected 4 or more with method moments"});
+  expect_refused(recover_text + "[fixed]\nmethod = \"gradient\"\nheads-known = false\n",
+                 {":8: fixed.heads-known: false given, expected true with method gradient"});
+  EXPECT_NO_THROW(parse_study(recover_text + "[fixed]\nmethod = \"gradient\"\n", "s.toml"));
+  EXPECT_NO_THROW(parse_study(recover_text + "[fixed]\nmethod = \"moments\"\ntokens = 4\n", "s.toml"));
+}
+
+TEST(StudyFile, NormBallOfTheoryTakesTheUsualScalesByTheirValue) {
+  const auto with = [](const std::string& model, const std::string& scale) {
+    return replaced(
+        replaced(tiny_text, "dim = 3", "dim = 3\nnorm-ball = \"theory\"\nintercept = false\n" + scale),
+        "model = \"rfa\"", "model = \"" + model + "\"");
+  };
+  for (const char* usual : {"", "weight-scale = 0.5", "bias-scale = 0"})
+    EXPECT_NO_THROW(parse_study(with("rfa", usual), "s.toml")) << usual;
+  // 1 / sqrt(2 (N + 1)) with 3 keys
+  EXPECT_NO_THROW(parse_study(with("mlp", "weight-scale = 0.35355339059327373"), "s.toml"));
+  for (const char* other : {"weight-scale = 0.6", "bias-scale = 1"})
+    expect_refused(with("rfa", other), {":7: fixed.norm-ball: theory given"});
+  expect_refused(with("mlp", "weight-scale = 0.5"), {":7: fixed.norm-ball: theory given"});
+}
+
 TEST(StudyFile, OptionsOfHardLayers) {
   // Lines: 5 dim, 6 [fixed], 7 layer, 8 what is tried.
   const std::string hard =
@@ -215,6 +239,13 @@ TEST(StudyFile, OptionsOfHardLayers) {
   EXPECT_NO_THROW(parse_study(hard + "sharpness = 10\nflips = 0.05\n", "s.toml"));
   expect_refused(hard + "tokens = 4\n", {":8: fixed.tokens: does not apply: the layer is hard-parity"});
   expect_refused(hard + "modulus = 4\n", {":8: fixed.modulus: does not apply"});
+  expect_refused(hard + "method = \"moments\"\n", {":8: fixed.method: moments needs four tokens"});
+  const std::string rounding = replaced(hard, "hard-parity", "hard-rounding");
+  for (const char* good : {"width = 3\n", "width = \"auto\"\n", ""})
+    EXPECT_NO_THROW(parse_study(rounding + good, "s.toml")) << good;
+  for (const char* bad : {"0", "-1", "\"wide\""})
+    expect_refused(rounding + "width = " + bad + "\n",
+                   {":8: fixed.width: ", " given, expected 1 or more, or auto"});
   expect_refused(hard + "flips = 2\n", {":8: fixed.flips: 2 given, expected a share"});
   expect_refused(hard + "heads = 3\n", {":8: fixed.heads: 3 given, expected an even number"});
   expect_refused(hard + "heads = 20\n", {":8: fixed.heads: 20 given, expected at most 2 (dim - 1) = 14"});

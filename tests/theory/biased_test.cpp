@@ -167,23 +167,6 @@ TEST(BiasedTheory, ConstantTargetsHaveNoError) {
   }
 }
 
-TEST(Bound, IsTwiceTheRademacherComplexityOfTheBall) {
-  for (const ModelKind model : {ModelKind::rfa, ModelKind::mlp, ModelKind::brfa}) {
-    TheoryOptions options{.task = task_of(Task::native, 1, 6, 3), .model = model, .samples = {50, 200}};
-    options.task.noise = 0.1;
-    const Theory theory = evaluate_theory(options, {});
-    const double radius = std::sqrt(theory.complexity);
-    for (const TheoryPoint& point : theory.points) {
-      const double rademacher = radius * std::sqrt(theory.kernel_mean / static_cast<double>(point.samples));
-      EXPECT_NEAR(*point.bound, 2 * rademacher, 1e-12);
-      // The loss (f - f*)^2 has slope 4 R sqrt(max K) on the ball; noise adds its product with f - f*.
-      EXPECT_NEAR(*point.square_bound,
-                  2 * 4 * radius * std::sqrt(theory.kernel_most) * rademacher + 0.2 * rademacher,
-                  1e-12 * *point.square_bound);
-    }
-  }
-}
-
 TEST(Bound, IsSilentWhereTheComplexityIsKnownFromBelowOnly) {
   const Theory theory = evaluate_theory({.task = task_of(Task::correlation, 1, 16, 4),
                                          .model = ModelKind::brfa,
