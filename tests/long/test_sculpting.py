@@ -7,7 +7,7 @@ import sys
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "examples"))
-from sculpt_fading import sculpt
+from sculpt_fading import SCALES, sculpt
 
 SEEDS = 10
 
@@ -32,8 +32,10 @@ def test_hull_is_found_and_heads_come_back(report, options, bound):
     assert sines[-1] < bound and recovered == SEEDS
 
 
-@pytest.mark.parametrize("scale", [1, 2, 4, 6, 8, 12])
-def test_hull_at_every_logit_scale(report, scale):
-    sines = sorted(sculpt(2, 8, 2, 20000, scale, seed, "--no-polish")["sine"] for seed in range(SEEDS))
-    report(f"sculpt at logit scale {scale}: sine {sines[0]:.4f} to {sines[-1]:.4f}")
+@pytest.mark.parametrize("form", ["least-squares", "lp"])
+@pytest.mark.parametrize("scale", SCALES)
+def test_hull_at_every_logit_scale(report, scale, form):
+    options = ("--sculpt-form", form, "--no-polish")
+    sines = sorted(sculpt(2, 8, 2, 20000, scale, seed, *options)["sine"] for seed in range(SEEDS))
+    report(f"sculpt, {form}, at logit scale {scale}: sine {sines[0]:.4f} to {sines[-1]:.4f}")
     assert sines[-1] < 0.05
