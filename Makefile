@@ -32,7 +32,7 @@ test-long: test asan tsan fuzz
 	@PYTHONPATH=build/python $(PYTHON) -m pytest -q tests/long
 
 asan tsan: setup
-	@cmake --preset $@ && cmake --build --preset $@ -j $(JOBS)
+	@cmake --preset $@ && cmake --build --preset $@ -j $(JOBS) --target headlens_tests
 	@ctest --preset $@ -j $(JOBS)
 
 fuzz:

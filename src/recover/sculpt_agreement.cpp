@@ -10,7 +10,7 @@
 #include "linalg/multiply.hpp"
 #include "linalg/tiles.hpp"
 
-namespace headlens {
+namespace headlens::sculpting {
 namespace {
 
 constexpr Index kTileExamples = 256;
@@ -137,4 +137,4 @@ AcceptedRows lowest_scores(const std::vector<double>& score, Index count) {
   return out;
 }
 
-}  // namespace headlens
+}  // namespace headlens::sculpting

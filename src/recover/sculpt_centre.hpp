@@ -10,7 +10,7 @@
 
 #include "recover/sculpt_slabs.hpp"
 
-namespace headlens {
+namespace headlens::sculpting {
 
 struct Centre {
   std::vector<double> theta;
@@ -20,4 +20,4 @@ struct Centre {
 };
 Centre find_centre(const Cuts& cuts, const Effort& effort);
 
-}  // namespace headlens
+}  // namespace headlens::sculpting

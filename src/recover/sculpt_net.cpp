@@ -12,7 +12,7 @@
 #include "linalg/multiply.hpp"
 #include "linalg/tiles.hpp"
 
-namespace headlens {
+namespace headlens::sculpting {
 namespace {
 
 using Vector = std::vector<double>;
@@ -242,4 +242,4 @@ NetResult search_net(const Split& split, const Vector& proxy, const Span& span, 
   return out;
 }
 
-}  // namespace headlens
+}  // namespace headlens::sculpting
