@@ -24,7 +24,7 @@ demo: configure
 test: build
 	@ctest --test-dir build --output-on-failure --no-tests=error -j $(JOBS)
 	@scripts/setup test
-	@PYTHONPATH=build/python $(PYTHON) -m pytest -q -n $(JOBS) --dist loadfile tests/cli tests/python
+	@PYTHONPATH=build/python $(PYTHON) -m pytest -q -n $(JOBS) --dist loadfile tests/cli tests/python tests/golden
 	@PYTHONPATH=build/python $(PYTHON) -m pytest -q tests/install
 
 # The same tests under sanitizers, fuzzing, the statistical tables and Musk1: about half an hour.
@@ -32,7 +32,7 @@ test-long: test asan tsan fuzz
 	@PYTHONPATH=build/python $(PYTHON) -m pytest -q tests/long
 
 asan tsan: setup
-	@cmake --preset $@ && cmake --build --preset $@ -j $(JOBS)
+	@cmake --preset $@ && cmake --build --preset $@ -j $(JOBS) --target headlens_tests
 	@ctest --preset $@ -j $(JOBS)
 
 fuzz:

@@ -17,6 +17,7 @@
 #include "recover/sculpt_sum.hpp"
 
 namespace headlens {
+using namespace sculpting;
 namespace {
 
 constexpr double kFewestSlabs = 2;  // per unknown

@@ -13,7 +13,7 @@
 
 #include "recover/search.hpp"
 
-namespace headlens {
+namespace headlens::sculpting {
 
 inline constexpr double kOneHot = 0.95;
 
@@ -33,4 +33,4 @@ struct AcceptedRows {
 // The `count` rows of lowest finite score; ties by row.
 AcceptedRows lowest_scores(const std::vector<double>& score, Index count);
 
-}  // namespace headlens
+}  // namespace headlens::sculpting

@@ -11,7 +11,7 @@
 
 #include "recover/sculpt_slabs.hpp"
 
-namespace headlens {
+namespace headlens::sculpting {
 
 struct Centre {
   std::vector<double> theta;
@@ -21,4 +21,4 @@ struct Centre {
 };
 Centre find_centre(const Cuts& cuts, const Effort& effort);
 
-}  // namespace headlens
+}  // namespace headlens::sculpting

@@ -8,7 +8,7 @@
 #include "linalg/gram.hpp"
 #include "recover/sculpt_span.hpp"
 
-namespace headlens {
+namespace headlens::sculpting {
 namespace {
 
 using Vector = std::vector<double>;
@@ -128,4 +128,4 @@ LongDirections directions_by_membership(const Body& body, const Vector& inside, 
   return out;
 }
 
-}  // namespace headlens
+}  // namespace headlens::sculpting

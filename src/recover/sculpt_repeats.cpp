@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-namespace headlens {
+namespace headlens::sculpting {
 namespace {
 
 // The tokens of one example times a sign, in ascending order; order[t] is the token at place t.
@@ -63,4 +63,4 @@ DistinctExamples average_repeated(const Split& split) {
   return out;
 }
 
-}  // namespace headlens
+}  // namespace headlens::sculpting

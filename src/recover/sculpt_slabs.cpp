@@ -4,7 +4,7 @@
 #include <cmath>
 #include <map>
 
-namespace headlens {
+namespace headlens::sculpting {
 namespace {
 
 // Weights below this are what the simplex fit makes of rounding and of the error of S.
@@ -134,4 +134,4 @@ void write_normals(const Cuts& cuts, const std::vector<Cut>& which, Index first,
   }
 }
 
-}  // namespace headlens
+}  // namespace headlens::sculpting

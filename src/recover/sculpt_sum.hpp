@@ -8,7 +8,7 @@
 
 #include "recover/search.hpp"
 
-namespace headlens {
+namespace headlens::sculpting {
 
 struct ProjectionSum {
   Matrix<double> s;  // (d, e)
@@ -16,4 +16,4 @@ struct ProjectionSum {
 
 ProjectionSum sum_of_projections(const Split& split, int threads);
 
-}  // namespace headlens
+}  // namespace headlens::sculpting

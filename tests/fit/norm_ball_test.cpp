@@ -165,7 +165,7 @@ GroupedDesign design_of(const SmallProblem& problem) {
   return {problem.forward(), problem.adjoint(), groups_of_rows};
 }
 
-NormBallOptions options_for(const NormBall& ball, double ridge, double tolerance) {
+NormBallOptions ball_options(const NormBall& ball, double ridge, double tolerance) {
   NormBallOptions out;
   out.ball = ball;
   out.ridge = ridge;
@@ -204,7 +204,7 @@ TEST(NormBallSolver, gap_bounds_the_distance_to_the_optimum) {
         const double optimum = sharp_objective(problem, loss, ridge, slow);
         for (const double tolerance : {1e-1, 1e-4}) {
           const NormBallSolution found =
-              minimise_over_ball(loss, design_of(problem), options_for(ball, ridge, tolerance), {});
+              minimise_over_ball(loss, design_of(problem), ball_options(ball, ridge, tolerance), {});
           EXPECT_EQ(found.status, FitStatus::solved) << name(kind) << " " << ball.k1 << " " << ball.k2;
           EXPECT_LE(found.gap, tolerance);
           EXPECT_LE(found.objective - optimum, found.gap * found.objective + 1e-7) << name(kind);
@@ -219,7 +219,7 @@ TEST(NormBallSolver, result_lies_in_the_ball_and_padding_stays_zero) {
     for (const NormBall& ball : balls) {
       const SmallProblem problem(20, rows, 11);
       const NormBallSolution found =
-          minimise_over_ball(problem.loss(kind, 12), design_of(problem), options_for(ball, 0, 1e-4), {});
+          minimise_over_ball(problem.loss(kind, 12), design_of(problem), ball_options(ball, 0, 1e-4), {});
       const std::vector<double> norms = Groups(groups_of_rows).norms(found.values);
       EXPECT_LE(sum(norms), ball.k1 * (1 + 1e-14));
       EXPECT_LE(squares(norms), ball.k2 * (1 + 1e-14));
@@ -233,7 +233,7 @@ TEST(NormBallSolver, scores_belong_to_the_values) {
   const SmallProblem problem(20, rows, 11);
   const LossFunction loss = problem.loss(Case::multinomial, 12);
   const NormBallSolution found =
-      minimise_over_ball(loss, design_of(problem), options_for(balls[2], 0, 1e-4), {});
+      minimise_over_ball(loss, design_of(problem), ball_options(balls[2], 0, 1e-4), {});
   PrimalPoint at{std::vector<double>(found.values.data(), found.values.data() + rows * 4), found.intercept};
   const Matrix<double> scores = scores_of(problem, at, 4);
   for (Index e = 0; e < 20 * 4; ++e) EXPECT_DOUBLE_EQ(found.scores.data()[e], scores.data()[e]);
@@ -251,7 +251,7 @@ TEST(NormBallSolver, a_huge_ball_leaves_the_penalised_problem) {
     options.ridge = 0.02;
     const NewtonSolution newton = minimise_newton(loss, problem.kernel(), options, {});
     const NormBallSolution ball =
-        minimise_over_ball(loss, design_of(problem), options_for({1e6, 1e6}, options.ridge, tolerance), {});
+        minimise_over_ball(loss, design_of(problem), ball_options({1e6, 1e6}, options.ridge, tolerance), {});
     EXPECT_EQ(ball.status, FitStatus::solved) << name(kind);
     EXPECT_NEAR(ball.objective, newton.objective, 2 * tolerance * newton.objective) << name(kind);
   }
@@ -265,14 +265,14 @@ TEST(NormBallSolver, a_huge_ball_without_penalty_gives_least_squares) {
   // e^-28.
   const PrimalPoint slow = descend(problem, loss, 0, WithIntercept::yes, 20000, [](std::vector<double>&) {});
   const NormBallSolution found =
-      minimise_over_ball(loss, design_of(problem), options_for({100, 1000}, 0, 1e-8), {});
+      minimise_over_ball(loss, design_of(problem), ball_options({100, 1000}, 0, 1e-8), {});
   EXPECT_EQ(found.status, FitStatus::solved);
   EXPECT_NEAR(found.objective, objective(problem, loss, 0, slow), 1e-8 * found.objective);
 }
 
 TEST(NormBallSolver, without_intercept_it_stays_zero) {
   const SmallProblem problem(20, rows, 11);
-  NormBallOptions options = options_for(balls[0], 0, 1e-4);
+  NormBallOptions options = ball_options(balls[0], 0, 1e-4);
   options.intercept = false;
   const NormBallSolution found =
       minimise_over_ball(problem.loss(Case::huber, 12), design_of(problem), options, {});
@@ -284,7 +284,7 @@ TEST(NormBallSolver, one_example_and_one_class_are_solved) {
   for (const Case kind : all_cases) {
     const SmallProblem problem(1, rows, 11);
     const NormBallSolution found =
-        minimise_over_ball(problem.loss(kind, 12), design_of(problem), options_for({1, 1}, 0, 1e-4), {});
+        minimise_over_ball(problem.loss(kind, 12), design_of(problem), ball_options({1, 1}, 0, 1e-4), {});
     EXPECT_EQ(found.status, FitStatus::solved) << name(kind);
     EXPECT_NEAR(found.objective, 0, 1e-11);  // the intercept fits it, up to the cap
   }
@@ -292,7 +292,7 @@ TEST(NormBallSolver, one_example_and_one_class_are_solved) {
 
 TEST(NormBallSolver, an_iteration_cap_ends_as_stalled_and_inside_the_ball) {
   const SmallProblem problem(20, rows, 11);
-  NormBallOptions options = options_for({0.5, 0.2}, 0, 1e-12);
+  NormBallOptions options = ball_options({0.5, 0.2}, 0, 1e-12);
   options.max_iterations = 2;
   const NormBallSolution found =
       minimise_over_ball(problem.loss(Case::huber, 12), design_of(problem), options, {});
@@ -305,23 +305,24 @@ TEST(NormBallSolver, misuse_is_refused_and_cancelling_works) {
   const SmallProblem problem(20, rows, 11);
   const LossFunction loss = problem.loss(Case::huber, 12);
   const GroupedDesign design = design_of(problem);
-  EXPECT_THROW((void)minimise_over_ball(loss, design, options_for({0, 1}, 0, 1e-4), {}), Error);
-  EXPECT_THROW((void)minimise_over_ball(loss, design, options_for({infinity, infinity}, 0, 1e-4), {}), Error);
-  EXPECT_THROW((void)minimise_over_ball(loss, design, options_for({1, 1}, -1, 1e-4), {}), Error);
+  EXPECT_THROW((void)minimise_over_ball(loss, design, ball_options({0, 1}, 0, 1e-4), {}), Error);
+  EXPECT_THROW((void)minimise_over_ball(loss, design, ball_options({infinity, infinity}, 0, 1e-4), {}),
+               Error);
+  EXPECT_THROW((void)minimise_over_ball(loss, design, ball_options({1, 1}, -1, 1e-4), {}), Error);
   const BlockOperator broken = [](MatrixView<const double>, MatrixView<double> out) {
     for (Index i = 0; i < out.rows; ++i)
       for (Index c = 0; c < out.cols; ++c) out(i, c) = std::nan("");
   };
   EXPECT_THROW((void)minimise_over_ball(loss, {design.forward, broken, groups_of_rows},
-                                        options_for({1, 1}, 0, 1e-4), {}),
+                                        ball_options({1, 1}, 0, 1e-4), {}),
                Error);
   EXPECT_THROW((void)minimise_over_ball(loss, {broken, design.adjoint, groups_of_rows},
-                                        options_for({1, 1}, 0, 1e-4), {}),
+                                        ball_options({1, 1}, 0, 1e-4), {}),
                Error);
   Execution execution;
   int asked = 0;
   execution.cancelled = [&] { return ++asked == 5; };
-  EXPECT_THROW((void)minimise_over_ball(loss, design, options_for({0.5, 0.2}, 0, 1e-10), execution), Error);
+  EXPECT_THROW((void)minimise_over_ball(loss, design, ball_options({0.5, 0.2}, 0, 1e-10), execution), Error);
 }
 
 }  // namespace

@@ -8,11 +8,11 @@
 namespace headlens::test {
 namespace {
 
-std::string npy(const Array& array) {
+std::string npy_entry(const Array& array) {
   return io::format_npy_header(array) + std::string(static_cast<const char*>(array.raw()), array.bytes());
 }
 
-const std::string contents = npy(counting<double>({2, 3}));
+const std::string contents = npy_entry(counting<double>({2, 3}));
 
 NamedArrays parse(const std::string& bytes) { return io::parse_npz(as_span(bytes), "data.npz"); }
 

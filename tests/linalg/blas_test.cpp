@@ -37,7 +37,7 @@ void expect_product(MatrixView<const double> c, MatrixView<const double> a, Matr
 struct Sizes {
   Index m, n, k;
 };
-const Sizes kSizes[] = {{1, 1, 1}, {1, 7, 5}, {7, 1, 5}, {3, 4, 1}, {33, 65, 17}, {130, 60, 257}};
+const Sizes kProductSizes[] = {{1, 1, 1}, {1, 7, 5}, {7, 1, 5}, {3, 4, 1}, {33, 65, 17}, {130, 60, 257}};
 const Trans kTrans[] = {Trans::no, Trans::yes};
 
 template <class T>
@@ -50,7 +50,7 @@ Matrix<double> as_double(MatrixView<const double> a) { return copy_of(a); }
 
 TYPED_TEST(Gemm, MatchesTripleLoop) {
   using T = TypeParam;
-  for (const auto& [m, n, k] : kSizes)
+  for (const auto& [m, n, k] : kProductSizes)
     for (const Trans ta : kTrans)
       for (const Trans tb : kTrans) {
         auto a = random_matrix<T>(m + k + 4, m + k + 4, "a"), b = random_matrix<T>(n + k + 4, n + k + 4, "b");
@@ -69,7 +69,7 @@ TYPED_TEST(Gemm, MatchesTripleLoop) {
 
 TYPED_TEST(Gemm, AlphaAndBeta) {
   using T = TypeParam;
-  for (const auto& [m, n, k] : kSizes) {
+  for (const auto& [m, n, k] : kProductSizes) {
     const auto a = random_matrix<T>(m, k, "a"), b = random_matrix<T>(k, n, "b");
     Matrix<T> once(m, n), again(m, n);
     gemm(Trans::no, Trans::no, T{1}, a, b, T{0}, once);

@@ -15,14 +15,14 @@
 namespace headlens {
 namespace {
 
-struct Plant {
+struct MomentPlant {
   AttentionLayer layer;
   Examples examples;
   RecoverOptions options{.method = RecoverMethod::moments, .max_heads = 4};
   Execution execution{.threads = 1};
   Effort effort{options, execution};
 
-  Plant(Index k, Index d, Index m, Index n, double scale = 1, std::uint64_t seed = 1)
+  MomentPlant(Index k, Index d, Index m, Index n, double scale = 1, std::uint64_t seed = 1)
       : layer(draw_teacher({.heads = m, .dim = d, .scale = scale, .seed = seed})),
         examples(draw_examples(layer, {.count = n, .tokens = k, .seed = seed + 1}, {})) {}
 };
@@ -35,7 +35,7 @@ double form(const double* x, MatrixView<const double> a, const double* y) {
 }
 
 TEST(Moments, ThirdMomentIsTheSumOverQuadruplesOfTokens) {
-  Plant p(5, 3, 2, 24);
+  MomentPlant p(5, 3, 2, 24);
   const Split split = hold_out(p.examples);
   const HeadSpan span = head_span(split, 4, 0, p.effort);
   const Matrix<double> y = without_linear_part(split, 1);
@@ -115,7 +115,7 @@ double worst_cosine(const AttentionLayer& found, const AttentionLayer& truth) {
 TEST(Moments, AloneTellTheHeadsApartButDoNotRecoverThem) {
   for (const double scale : {0.5, 2.0})
     for (std::uint64_t seed = 0; seed < 2; ++seed) {
-      const Plant p(6, 8, 2, 4000, scale, seed);
+      const MomentPlant p(6, 8, 2, 4000, scale, seed);
       const Recovery r = recover(p.examples, p.options, {.threads = 1});
       EXPECT_EQ(name(r.certificate.status), "not_identified");
       EXPECT_FALSE(r.layer.has_value());
@@ -129,7 +129,7 @@ TEST(Moments, AloneTellTheHeadsApartButDoNotRecoverThem) {
 
 // Labels whose moments vanish: a plain mean is all that is left, and nothing is certified.
 TEST(Moments, OfLabelsWithoutAnyAreNoLayer) {
-  Plant p(4, 5, 1, 200);
+  MomentPlant p(4, 5, 1, 200);
   for (Index row = 0; row < 800; ++row)
     for (Index j = 0; j < 5; ++j)
       p.examples.y.data<double>()[row * 5 + j] = p.examples.x.data<double>()[row * 5 + j];
@@ -139,7 +139,7 @@ TEST(Moments, OfLabelsWithoutAnyAreNoLayer) {
 }
 
 TEST(Moments, DoNotDependOnThreads) {
-  const Plant p(5, 6, 3, 900);
+  const MomentPlant p(5, 6, 3, 900);
   RecoverOptions options = p.options;
   options.heads = 3;
   const Recovery one = recover(p.examples, options, {.threads = 1}),
@@ -149,7 +149,7 @@ TEST(Moments, DoNotDependOnThreads) {
 }
 
 TEST(Moments, NeedFourTokens) {
-  const Plant p(3, 4, 1, 50);
+  const MomentPlant p(3, 4, 1, 50);
   EXPECT_THROW((void)recover(p.examples, p.options, {}), Error);
 }
 

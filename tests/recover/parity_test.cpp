@@ -13,12 +13,12 @@
 namespace headlens {
 namespace {
 
-struct Plant {
+struct ParityPlant {
   HardLayer hard;
   Examples examples;
 };
 
-Plant plant(const HardOptions& options, Index count, double flips = 0, double noise = 0) {
+ParityPlant plant_parity(const HardOptions& options, Index count, double flips = 0, double noise = 0) {
   HardLayer hard = draw_hard_layer(options);
   Examples examples = draw_hard_examples(
       hard, {.count = count, .tokens = 2, .noise = noise, .seed = options.seed + 100}, flips, {});
@@ -32,7 +32,7 @@ std::vector<Index> hidden_set(const HardLayer& hard) {
   return set;
 }
 
-Recovery learn(const Plant& planted, RecoverMethod method, std::optional<Index> heads = {}) {
+Recovery learn(const ParityPlant& planted, RecoverMethod method, std::optional<Index> heads = {}) {
   RecoverOptions options;
   options.method = method;
   options.heads = heads;
@@ -76,7 +76,7 @@ BestOfAll rank_one_by_one(const ActiveExamples& active, Score score) {
 
 TEST(BruteForce, RanksAllSetsAsOneByOne) {
   // More sets than a block has, and noise, so that the ranking is not trivial.
-  const Plant planted = plant({.dim = 24, .size = 3, .seed = 5}, 200, 0.4, 0.3);
+  const ParityPlant planted = plant_parity({.dim = 24, .size = 3, .seed = 5}, 200, 0.4, 0.3);
   const Split split = hold_out(planted.examples);
   const ActiveExamples active = active_examples(split.train_x, split.train_y);
   const auto [best_set, best, next] = rank_one_by_one(active, correlation);
@@ -93,7 +93,7 @@ TEST(BruteForce, RanksAllSetsAsOneByOne) {
 }
 
 TEST(BruteForce, FindsTheSetOfThreeAmongTwenty) {
-  const Plant planted = plant({.dim = 20, .size = 3, .seed = 2}, 1000);
+  const ParityPlant planted = plant_parity({.dim = 20, .size = 3, .seed = 2}, 1000);
   for (const std::optional<Index> heads : {std::optional<Index>(6), std::optional<Index>()}) {
     const Recovery found = learn(planted, RecoverMethod::brute_force, heads);
     ASSERT_EQ(found.certificate.status, RecoveryStatus::recovered);
@@ -105,7 +105,7 @@ TEST(BruteForce, FindsTheSetOfThreeAmongTwenty) {
 }
 
 TEST(BruteForce, NamesTheSetBehindFlippedLabelsAndCertifiesNothing) {
-  const Plant planted = plant({.dim = 20, .size = 3, .seed = 2}, 2000, 0.05);
+  const ParityPlant planted = plant_parity({.dim = 20, .size = 3, .seed = 2}, 2000, 0.05);
   const Recovery found = learn(planted, RecoverMethod::brute_force, 6);
   EXPECT_EQ(found.certificate.status, RecoveryStatus::not_identified);
   EXPECT_EQ(found.certificate.parity->set, hidden_set(planted.hard));
@@ -114,7 +114,7 @@ TEST(BruteForce, NamesTheSetBehindFlippedLabelsAndCertifiesNothing) {
 }
 
 TEST(BruteForce, StopsAtTheTimeLimit) {
-  const Plant planted = plant({.dim = 60, .size = 8, .seed = 2}, 500);
+  const ParityPlant planted = plant_parity({.dim = 60, .size = 8, .seed = 2}, 500);
   RecoverOptions options{.method = RecoverMethod::brute_force, .heads = 16, .time_limit_seconds = 0.05};
   const Recovery found = recover(planted.examples, options, {});
   EXPECT_EQ(found.certificate.status, RecoveryStatus::stalled);
@@ -124,7 +124,7 @@ TEST(BruteForce, StopsAtTheTimeLimit) {
 }
 
 TEST(LinearAlgebra, FindsTwentyAmongTwoHundred) {
-  const Plant planted = plant({.dim = 200, .size = 20, .seed = 1}, 600);
+  const ParityPlant planted = plant_parity({.dim = 200, .size = 20, .seed = 1}, 600);
   const Recovery found = learn(planted, RecoverMethod::linear_algebra);
   ASSERT_EQ(found.certificate.status, RecoveryStatus::recovered);
   EXPECT_EQ(found.certificate.parity->set, hidden_set(planted.hard));
@@ -136,7 +136,7 @@ TEST(LinearAlgebra, FindsTwentyAmongTwoHundred) {
 
 TEST(LinearAlgebra, FailsHonestlyWithFlippedLabels) {
   for (const std::uint64_t seed : {1, 2, 3}) {
-    const Plant planted = plant({.dim = 200, .size = 20, .seed = seed}, 600, 0.05);
+    const ParityPlant planted = plant_parity({.dim = 200, .size = 20, .seed = seed}, 600, 0.05);
     const Recovery found = learn(planted, RecoverMethod::linear_algebra);
     EXPECT_EQ(found.certificate.status, RecoveryStatus::not_identified);
     EXPECT_GT(found.certificate.parity->violated, 0);
@@ -148,7 +148,8 @@ TEST(LinearAlgebra, FailsHonestlyWithFlippedLabels) {
 // Rows of every rank, against the solution that they were made from.
 TEST(LinearAlgebra, SolvesPlantedSystems) {
   for (const Index d : {2, 63, 64, 65, 130}) {
-    const Plant planted = plant({.dim = d, .size = d / 2, .seed = static_cast<std::uint64_t>(d)}, 4 * d + 80);
+    const ParityPlant planted =
+        plant_parity({.dim = d, .size = d / 2, .seed = static_cast<std::uint64_t>(d)}, 4 * d + 80);
     const Split split = hold_out(planted.examples);
     const RecoverOptions options;
     const Execution execution;
@@ -161,7 +162,8 @@ TEST(LinearAlgebra, SolvesPlantedSystems) {
 }
 
 TEST(LinearAlgebra, AsksForMoreThanItsUnknowns) {
-  const Recovery few = learn(plant({.dim = 100, .size = 3, .seed = 1}, 100), RecoverMethod::linear_algebra);
+  const Recovery few =
+      learn(plant_parity({.dim = 100, .size = 3, .seed = 1}, 100), RecoverMethod::linear_algebra);
   EXPECT_EQ(few.certificate.status, RecoveryStatus::needs_more_examples);
   EXPECT_LT(few.certificate.parity->rank, 100);
   EXPECT_FALSE(few.layer.has_value());
@@ -169,7 +171,7 @@ TEST(LinearAlgebra, AsksForMoreThanItsUnknowns) {
 
 // Labels of one bit can be guessed: that the few held-out ones are right is no proof.
 TEST(ParityLearners, DoNotTakeLuckForAProof) {
-  const Plant planted = plant({.dim = 12, .size = 2, .seed = 4}, 60);
+  const ParityPlant planted = plant_parity({.dim = 12, .size = 2, .seed = 4}, 60);
   for (const RecoverMethod method : {RecoverMethod::brute_force, RecoverMethod::linear_algebra}) {
     const Recovery found = learn(planted, method, 4);
     EXPECT_LT(found.certificate.parity->spare_bits, 32);
@@ -180,25 +182,25 @@ TEST(ParityLearners, DoNotTakeLuckForAProof) {
 
 TEST(ParityLearners, FitTheSharpness) {
   for (const double sharpness : {2.0, 6.0, 15.0}) {
-    const Plant planted = plant({.dim = 14, .size = 3, .sharpness = sharpness, .seed = 3}, 800);
+    const ParityPlant planted = plant_parity({.dim = 14, .size = 3, .sharpness = sharpness, .seed = 3}, 800);
     const Recovery found = learn(planted, RecoverMethod::brute_force, 6);
     ASSERT_EQ(found.certificate.status, RecoveryStatus::recovered) << sharpness;
     EXPECT_TRUE(found.certificate.parity->sharpness_determined);
     EXPECT_LT(compare_layers(*found.layer, planted.hard.layer).worst_error, 1e-9) << sharpness;
   }
-  const Recovery saturated =
-      learn(plant({.dim = 14, .size = 3, .sharpness = 200, .seed = 3}, 800), RecoverMethod::linear_algebra);
+  const Recovery saturated = learn(plant_parity({.dim = 14, .size = 3, .sharpness = 200, .seed = 3}, 800),
+                                   RecoverMethod::linear_algebra);
   EXPECT_EQ(saturated.certificate.status, RecoveryStatus::recovered);
   EXPECT_FALSE(saturated.certificate.parity->sharpness_determined);
 }
 
 TEST(ParityLearners, RecoverNothingThatTheyDoNotKnow) {
-  const Plant rounding =
-      plant({.kind = HardKind::rounding, .dim = 12, .size = 5, .modulus = 4, .levels = 2, .seed = 3}, 2000);
+  const ParityPlant rounding = plant_parity(
+      {.kind = HardKind::rounding, .dim = 12, .size = 5, .modulus = 4, .levels = 2, .seed = 3}, 2000);
   const AttentionLayer generic = draw_teacher({.heads = 4, .dim = 12, .seed = 3});
-  const Plant other{rounding.hard, draw_examples(generic, {.count = 2000, .tokens = 2, .seed = 4}, {})};
+  const ParityPlant other{rounding.hard, draw_examples(generic, {.count = 2000, .tokens = 2, .seed = 4}, {})};
   for (const RecoverMethod method : {RecoverMethod::brute_force, RecoverMethod::linear_algebra})
-    for (const Plant* planted : {&rounding, &other}) {
+    for (const ParityPlant* planted : {&rounding, &other}) {
       if (planted == &rounding && method == RecoverMethod::brute_force) continue;
       const Recovery found = learn(*planted, method);
       EXPECT_EQ(found.certificate.status, RecoveryStatus::not_identified);
@@ -227,7 +229,8 @@ double correlation_of_sum(const ActiveExamples& active, const std::vector<Index>
 
 TEST(BruteForce, RanksAllSumsAsOneByOne) {
   // More sets than a block has, and noise, so that the ranking is not trivial.
-  const Plant planted = plant({.kind = HardKind::rounding, .dim = 24, .size = 3, .seed = 5}, 200, 0, 2.0);
+  const ParityPlant planted =
+      plant_parity({.kind = HardKind::rounding, .dim = 24, .size = 3, .seed = 5}, 200, 0, 2.0);
   const Split split = hold_out(planted.examples);
   const ActiveExamples active = active_examples(split.train_x, split.train_y);
   const auto [best_set, best, next] = rank_one_by_one(active, correlation_of_sum);
@@ -246,13 +249,13 @@ TEST(BruteForce, RanksAllSumsAsOneByOne) {
 TEST(BruteForce, RecoversRoundings) {
   for (const auto& [modulus, levels] : {std::pair<Index, Index>{3, 2}, {4, 2}, {5, 3}, {6, 2}})
     for (const Index width : {2, 3, 5}) {
-      const Plant planted = plant({.kind = HardKind::rounding,
-                                   .dim = 12,
-                                   .size = width,
-                                   .modulus = modulus,
-                                   .levels = levels,
-                                   .seed = static_cast<std::uint64_t>(width)},
-                                  1500);
+      const ParityPlant planted = plant_parity({.kind = HardKind::rounding,
+                                                .dim = 12,
+                                                .size = width,
+                                                .modulus = modulus,
+                                                .levels = levels,
+                                                .seed = static_cast<std::uint64_t>(width)},
+                                               1500);
       const Recovery found = learn(planted, RecoverMethod::brute_force, 2 * width);
       ASSERT_EQ(found.certificate.status, RecoveryStatus::recovered) << modulus << " " << width;
       EXPECT_EQ(found.certificate.parity->set, hidden_set(planted.hard));
@@ -270,10 +273,10 @@ TEST(BruteForce, RecoversRoundings) {
 TEST(BruteForce, CountsWhatLabelsOfAStepFunctionSay) {
   const HardOptions rare{
       .kind = HardKind::rounding, .dim = 12, .size = 4, .modulus = 8, .levels = 2, .seed = 3};
-  const Recovery few = learn(plant(rare, 150), RecoverMethod::brute_force, 8);
+  const Recovery few = learn(plant_parity(rare, 150), RecoverMethod::brute_force, 8);
   EXPECT_NE(few.certificate.status, RecoveryStatus::recovered);
   EXPECT_LT(few.certificate.parity->spare_bits, 32);
-  const Recovery many = learn(plant(rare, 3000), RecoverMethod::brute_force, 8);
+  const Recovery many = learn(plant_parity(rare, 3000), RecoverMethod::brute_force, 8);
   EXPECT_EQ(many.certificate.status, RecoveryStatus::recovered);
   const double active = static_cast<double>(many.certificate.parity->active_examples);
   EXPECT_LT(many.certificate.parity->spare_bits, active / 2);
@@ -283,7 +286,7 @@ TEST(BruteForce, CertifiesNoRoundingFromNoisyLabels) {
   const HardOptions options{
       .kind = HardKind::rounding, .dim = 14, .size = 3, .modulus = 4, .levels = 2, .seed = 3};
   for (const auto& [flips, noise] : {std::pair{0.05, 0.0}, {0.0, 0.1}}) {
-    const Plant planted = plant(options, 2000, flips, noise);
+    const ParityPlant planted = plant_parity(options, 2000, flips, noise);
     const Recovery found = learn(planted, RecoverMethod::brute_force, 6);
     EXPECT_EQ(found.certificate.status, RecoveryStatus::not_identified);
     EXPECT_EQ(found.certificate.parity->set, hidden_set(planted.hard));
@@ -293,7 +296,7 @@ TEST(BruteForce, CertifiesNoRoundingFromNoisyLabels) {
 
 TEST(ParityLearners, RefuseWhatTheyDoNotKnow) {
   const AttentionLayer layer = draw_teacher({.heads = 2, .dim = 6});
-  const Plant good = plant({.dim = 6, .size = 2}, 100);
+  const ParityPlant good = plant_parity({.dim = 6, .size = 2}, 100);
   RecoverOptions options{.method = RecoverMethod::brute_force};
   EXPECT_THROW(static_cast<void>(recover(draw_examples(layer, {.tokens = 3}, {}), options, {})), Error);
   EXPECT_THROW(static_cast<void>(
@@ -307,7 +310,7 @@ TEST(ParityLearners, RefuseWhatTheyDoNotKnow) {
 
 // Methods that know nothing of the class run into it; with as many heads a generic layer comes back.
 TEST(HardLayers, KeepTheirHeadsFromMethodsForAnyLayer) {
-  const Plant planted = plant({.dim = 8, .size = 3, .sharpness = 8, .seed = 3}, 400);
+  const ParityPlant planted = plant_parity({.dim = 8, .size = 3, .sharpness = 8, .seed = 3}, 400);
   for (const RecoverMethod method : {RecoverMethod::varpro, RecoverMethod::sculpt}) {
     const RecoverOptions options{.method = method, .heads = 6, .starts = 1, .time_limit_seconds = 5};
     const Recovery found = recover(planted.examples, options, {});

@@ -11,6 +11,8 @@
 namespace headlens {
 namespace {
 
+using namespace sculpting;
+
 // With Theta = 0 attention is uniform, Y = mean of the tokens times S, and both estimates are exact.
 TEST(Sculpt, SumOfProjectionsIsExactForUniformAttention) {
   for (const Index tokens : {2, 4}) {

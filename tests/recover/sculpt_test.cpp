@@ -17,6 +17,8 @@
 namespace headlens {
 namespace {
 
+using namespace sculpting;
+
 const RecoverOptions kOptions{};
 const Execution kExecution{.threads = 1};
 
