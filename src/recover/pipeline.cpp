@@ -66,7 +66,7 @@ void test_noisy(const Split& split, const Units& units, const Starts& starts, Ef
   if (sculpted) timed(certificate, "starts", [&] { return seek_agreement(split, starts, effort, found), 0; });
   if ((options.heads || sculpted) && found.challenge.agrees)
     found.challenge.more_heads_help = more_heads_help(split, found, starts, effort, certificate);
-  if (!found.challenge.agrees || found.challenge.more_heads_help) return;
+  if (!found.challenge.agrees || found.challenge.more_heads_help || effort.expired()) return;
   if (!options.heads || looks_degenerate(found.best))
     found.best =
         timed(certificate, "reduce", [&] { return reduce(split, std::move(found.best), 0.02, effort); });
@@ -74,6 +74,7 @@ void test_noisy(const Split& split, const Units& units, const Starts& starts, Ef
     const LmOptions tight{.ridge = 1e-14, .mu = 1e-6, .stall_steps = 8, .flat = kTight};
     return solve_from(split, std::move(found.best.theta), tight, "polish", effort);
   });
+  if (effort.expired()) return;
   const Whiteness white = residual_whiteness(split, found.best, options.seed, effort.threads());
   found.challenge.leaves_noise = white.is_noise();
   certificate.residual_z = std::max(std::abs(white.between_tokens), white.with_functions);
@@ -134,8 +135,8 @@ Proof test_heads(const Split& split, const Units& units, const Starts& starts, E
                  Certificate& certificate) {
   const RecoverOptions& options = starts.options;
   if (is_untested(options)) return {};
+  if (effort.expired()) return {.doubt = Doubt::out_of_time};
   if (options.best_fit || is_shown_alone(options.method)) {
-    if (effort.expired()) return {.doubt = Doubt::out_of_time};
     const Whiteness white = residual_whiteness(split, found.best, options.seed, effort.threads());
     certificate.residual_z = std::max(std::abs(white.between_tokens), white.with_functions);
     if (options.best_fit || found.best.held_out_error > kProof) return {};
@@ -149,6 +150,24 @@ Proof test_heads(const Split& split, const Units& units, const Starts& starts, E
   return test_exact(split, units, options, effort, found, certificate);
 }
 
+// The same, as far as the time limit lets it: what it ends is neither a proof nor a challenge that was met.
+Proof test_in_time(const Split& split, const Units& units, const Starts& starts, Effort& effort, Found& found,
+                   Certificate& certificate) {
+  Proof proof;
+  Candidate before = copy_of(found.best);
+  if (effort.in_time([&] { proof = test_heads(split, units, starts, effort, found, certificate); }))
+    return proof;
+  found = {std::move(before), {}};
+  return {.doubt = Doubt::out_of_time};
+}
+
+// The heads that the solver was at when the time limit ended it, if it had any.
+Candidate where_it_was(const Split& split, Effort& effort) {
+  Candidate out = std::move(effort.latest);
+  if (out.heads() > 0) out.held_out_error = held_out_error(split, out.theta, out.w, effort.threads());
+  return out;
+}
+
 // Any layer: no method that ends here knows more of it than the examples say.
 void recover_heads(const Split& split, const Units& units, const RecoverOptions& options, Effort& effort,
                    Recovery& recovery) {
@@ -159,23 +178,29 @@ void recover_heads(const Split& split, const Units& units, const RecoverOptions&
   MemoryBudget(effort.execution()).require(bytes, "the recovery");
   certificate.predicted_peak_bytes = static_cast<std::uint64_t>(bytes);
 
-  const Starts starts = timed(certificate, "starts", [&] { return make_starts(split, options, effort); });
+  Starts starts{options, {}};
+  Found found;
+  const bool found_in_time = effort.in_time([&] {
+    starts.span = timed(certificate, "starts", [&] { return make_starts(split, options, effort).span; });
+    found = timed(certificate, "search", [&] { return find_heads(split, starts, effort, recovery); });
+  });
+  if (!found_in_time) found = {where_it_was(split, effort), {}};
   certificate.moment_values = starts.span.values;
-  Found found = timed(certificate, "search", [&] { return find_heads(split, starts, effort, recovery); });
   const bool any_label = squared_norm(split.train_y) > 0;
-  const Proof proof = any_label ? test_heads(split, units, starts, effort, found, certificate) : Proof{};
+  const Proof proof = any_label ? test_in_time(split, units, starts, effort, found, certificate) : Proof{};
   certificate.status = verdict(split, found.best, found.challenge, proof, effort.expired());
-  if (is_untested(options) && certificate.status == RecoveryStatus::recovered)
-    certificate.status = RecoveryStatus::not_identified;
   if (options.best_fit && any_label) {
-    certificate.status = effort.expired() ? RecoveryStatus::stalled : RecoveryStatus::best_fit;
-    certificate.best_fit = excess_error(split, found.best, effort.threads());
+    const bool measured = !effort.expired() && effort.in_time([&] {
+      certificate.best_fit = excess_error(split, found.best, effort.threads());
+    });
+    certificate.status = measured ? RecoveryStatus::best_fit : RecoveryStatus::stalled;
   }
   describe_proven(proof, found.best, units, certificate);
   certificate.heads = found.best.heads();
   certificate.train_error = found.best.train_error;
   certificate.held_out_error = found.best.held_out_error;
-  certificate.examples_per_unknown = examples_per_unknown(split, certificate.heads);
+  if (certificate.heads > 0)
+    certificate.examples_per_unknown = examples_per_unknown(split, certificate.heads);
   certificate.starts = effort.starts;
   explain({split, options, found.best, found.challenge, proof}, certificate);
   const bool returned = certificate.status == RecoveryStatus::recovered ||
@@ -231,6 +256,7 @@ Recovery recover(const Examples& examples, const RecoverOptions& options, const 
   options.validate();
   const Heed heeding(execution);
   const auto start = Clock::now();
+  Effort effort(options, execution);
   Recovery recovery;
   Certificate& certificate = recovery.certificate;
   const bool any_layer = !knows_parities(options.method);
@@ -241,7 +267,6 @@ Recovery recover(const Examples& examples, const RecoverOptions& options, const 
   const Split split = options.best_fit ? hold_out_whole_inputs(scaled) : hold_out(scaled);
   certificate.examples = examples.count();
   certificate.held_out = split.held_x.rows / split.tokens;
-  Effort effort(options, execution);
   if (any_layer)
     recover_heads(split, units, options, effort, recovery);
   else

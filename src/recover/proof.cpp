@@ -214,6 +214,8 @@ Proof prove(const Split& split, Candidate& candidate, const std::vector<double>&
     proof.doubt = effort.expired() ? Doubt::out_of_time : Doubt::another_layer;
     for (Index i = 0; i < m; ++i)
       if (norm_of_head(bounds.weakest, i) > 0.1 * norm_of_head(at->theta, i)) proof.heads.push_back(i);
+  } else {
+    proof.doubt = Doubt::none;
   }
   return proof;
 }
