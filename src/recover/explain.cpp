@@ -224,7 +224,11 @@ Words noise_words(const Situation& s, const Certificate& c) {
     return {
         fmt::format("What {} heads leave of the labels ({:.1e}) is not noise: it depends on X (z = {:.0f}).",
                     c.heads, c.held_out_error, c.residual_z.value_or(0)),
-        "The labels are probably not those of an attention layer without mask, bias or positions."};
+        c.held_out_error < kNear
+            ? "There may be another head, faint or nearly parallel to one of these: give more examples, or "
+              "try "
+              "more heads with --heads."
+            : "The labels are probably not those of an attention layer without mask, bias or positions."};
   if (!c.heads_in_doubt.empty())
     return {fmt::format("The labels are too noisy for {}: errors of half their size would not show.",
                         list_of(c.heads_in_doubt)),

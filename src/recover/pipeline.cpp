@@ -13,6 +13,7 @@
 #include "recover/descent.hpp"
 #include "recover/explain.hpp"
 #include "recover/head_count.hpp"
+#include "recover/left_over.hpp"
 #include "recover/linearisation.hpp"
 #include "recover/moments.hpp"
 #include "recover/noise_floor.hpp"
@@ -78,17 +79,21 @@ void test_noisy(const Split& split, const Units& units, const Starts& starts, Ef
   const Whiteness white = residual_whiteness(split, found.best, options.seed, effort.threads());
   found.challenge.leaves_noise = white.is_noise();
   certificate.residual_z = std::max(std::abs(white.between_tokens), white.with_functions);
+  // Heads that are faint or nearly parallel hide from random functions. Small problems try another head in
+  // sharpen().
+  if (found.challenge.leaves_noise && found.best.held_out_error < kNear &&
+      is_beyond_factors(split, found.best.heads())) {
+    const LeftOver left = timed(certificate, "left over",
+                                [&] { return find_left_over(split, found.best, options.seed, effort); });
+    found.challenge.leaves_noise = !left.is_head();
+    certificate.residual_z = std::max(*certificate.residual_z, left.z);
+  }
   found.challenge.returns = timed(
       certificate, "nudge", [&] { return returns_after_nudge(split, found.best, options.seed, effort); });
   timed(certificate, "error bars",
         [&] { return describe_noisy(split, found.best, units, options.seed, effort, certificate); });
   certificate.heads_in_doubt = heads_beyond(certificate, kWidestNoisyBar);
   found.challenge.bars_tell = !certificate.per_head.empty() && certificate.heads_in_doubt.empty();
-}
-
-Candidate better_of(Candidate candidate, const Split& split, const LmOptions& options, Effort& effort) {
-  Candidate next = solve_from(split, copy_of(candidate).theta, options, "polish", effort);
-  return next.train_error < candidate.train_error ? std::move(next) : std::move(candidate);
 }
 
 // An answer that predicts 8 digits: fewer heads if fewer do, the last digit, and a bound on every head.
@@ -104,11 +109,9 @@ Proof test_exact(const Split& split, const Units& units, const RecoverOptions& o
   const bool has_last_digit =  // by a factor of all examples, which no other solver can better
       can_be_dense(split, found.best.heads()) &&
       dense_examples(split, found.best.heads()).train_x.rows == split.train_x.rows;
-  if (!has_last_digit && !explained(split, found.best, effort.threads()) && !effort.expired())
-    found.best = timed(certificate, "polish", [&] {  // more digits than the search asks for
-      const LmOptions last{.ridge = 1e-14, .mu = 1e-8, .tolerance = 1e-31, .max_steps = 40, .stall_steps = 6};
-      return better_of(std::move(found.best), split, last, effort);
-    });
+  if (!has_last_digit && !explained(split, found.best, effort.threads()))
+    found.best =
+        timed(certificate, "polish", [&] { return last_digits(split, std::move(found.best), effort); });
   return timed(certificate, "error bars",
                [&] { return prove(split, found.best, units.theta_weights(), options.seed, effort); });
 }

@@ -31,6 +31,9 @@ struct Proof {
   bool found_doubt() const { return doubt != Doubt::none && doubt != Doubt::untested; }
 };
 
+// More digits than the search asks for, without a factor: the search's ridge, small as it is, hides them.
+Candidate last_digits(const Split& split, Candidate candidate, Effort& effort);
+
 // The candidate to the last digit that rounding leaves, with more heads where one of them turns out to be two
 // that are nearly parallel. Problems too large for a dense factor are left as they are.
 Candidate sharpen(const Split& split, Candidate candidate, bool may_add_heads, std::uint64_t seed,
