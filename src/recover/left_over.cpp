@@ -16,6 +16,7 @@ namespace {
 
 constexpr int kFreshStarts = 2;
 constexpr int kMostHeads = 3;    // added one after the other
+constexpr double kMostly = 0.1;  // of what is left, after a fit that needs no other
 constexpr double kHelps = 0.1;   // of the held-out error: less left by another head is no chance
 constexpr double kApart = 1e-2;  // of Theta: how far a head that may be two is pulled apart
 
@@ -86,16 +87,17 @@ LeftOver find_left_over(const Split& split, const Candidate& candidate, std::uin
   left = first_examples(left, 2);
   LeftOver out;
   const auto attempt = [&](Index head, Matrix<double> start, double ridge) {
-    const LmOptions options{.ridge = ridge, .max_steps = 60, .stall_steps = 8};
+    const LmOptions options{.ridge = ridge, .max_steps = 40, .max_inner = 50, .stall_steps = 8};
     const Candidate fitted = solve_from(left, std::move(start), options, "left over", effort);
     const double z = held_out_z(left, fitted, effort.threads());
     if (z > out.z) out = {z, joined(candidate.theta, head, fitted.theta)};
+    return fitted.held_out_error < kMostly;
   };
   for (int start = 0; start < kFreshStarts && !effort.expired(); ++start)
-    attempt(-1, random_start(d, 1, seed, start), 1e-3);
+    if (attempt(-1, random_start(d, 1, seed, start), 1e-3)) return out;
   // The W of two heads that are nearly the same are large and opposite, which a ridge forbids.
   for (Index i = 0; i < candidate.heads() && !effort.expired(); ++i)
-    attempt(i, pair_around(candidate.theta, i, seed), 1e-10);
+    if (attempt(i, pair_around(candidate.theta, i, seed), 1e-10)) return out;
   return out;
 }
 
@@ -109,7 +111,7 @@ Candidate grow_large(const Split& split, Candidate candidate, std::uint64_t seed
     if (examples_per_unknown(split, candidate.heads() + 1) < kFewestEquations) break;
     LeftOver more = find_left_over(split, candidate, seed, effort);
     if (!more.is_head()) break;
-    const LmOptions on{.ridge = 1e-14, .mu = 1e-5, .stall_steps = 12};
+    const LmOptions on{.ridge = 0, .mu = 1e-5, .stall_steps = 12};
     Candidate next = solve_from(split, std::move(more.theta), on, "grow", effort);
     if (!(next.held_out_error < kHelps * candidate.held_out_error)) break;
     candidate = last_digits(split, std::move(next), effort);
