@@ -111,7 +111,8 @@ std::string tails_text(const Tails& tails, Index samples) {
       "{:>4} {:>9}",
       samples, kolmogorov_noise(samples), "head", "distance");
   for (const int deviations : {1, 2, 3, 4})
-    text += fmt::format(" {:>22}", fmt::format("beyond {} deviations", deviations));
+    text +=
+        fmt::format(" {:>22}", fmt::format("beyond {} deviation{}", deviations, deviations == 1 ? "" : "s"));
   for (std::size_t i = 0; i < tails.size(); ++i) {
     if (!tails[i]) {
       text += fmt::format("\n{:>4} {:>9}", i, "no logits");

@@ -69,15 +69,20 @@ std::string sculpt_text(const SculptReport& r) {
   const auto line = [&](const char* phase, double seconds, const std::string& found) {
     text += fmt::format("\n{:<12} {:>7.2f} s  {}", phase, seconds, found);
   };
+  const auto unfinished = [&](const char* phases) {
+    return text + fmt::format("\nunfinished        the time limit came before the end of phases {}", phases);
+  };
+  if (r.refinement.empty()) return unfinished("1 to 3");
   line("1 sum", s.sum, "a crude sum of all W");
   line("2 carve", s.carve, carving_text(r.rough));
   line("3 refine", s.refine,
        fmt::format("a better sum ({}), which differs by {:.2e} of its size", r.refinement, r.sum_change));
+  if (r.rounds == 0) return unfinished("4 to 6");
   line("4 carve", s.carve_again, carving_text(r.fine));
   line("5 span", s.span, fmt::format("span of dimension {}, eigengap {:.3g}", r.span_dimension, r.eigengap));
   line("6 net", s.net,
-       fmt::format("{} tuples of heads tried, held-out error {:.2e}, the best of {} rounds of phases 4 to 6",
-                   r.net_size, r.net_error, r.rounds));
+       fmt::format("{} tuples of heads tried, held-out error {:.2e}, the best of {} round{} of phases 4 to 6",
+                   r.net_size, r.net_error, r.rounds, r.rounds == 1 ? "" : "s"));
   if (r.polished_error)
     line("  polish", s.polish,
          fmt::format("variable projection from the best tuple: held-out error {:.2e}", *r.polished_error));

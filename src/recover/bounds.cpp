@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "attention/attention_map.hpp"
+#include "base/parallel.hpp"
 #include "linalg/blas.hpp"
 #include "linalg/eigen.hpp"
 #include "linalg/vector_space.hpp"
@@ -94,6 +95,7 @@ std::vector<double> w_norms(const Linearisation& at, const Matrix<double>& inver
   Matrix<double> own = inverse_transposed(at.phi);
   std::vector<Matrix<double>> through;  // of every output
   for (Index c = 0; c < e; ++c) {
+    heed();
     Matrix<double> product(features, p);
     gemm(Trans::no, Trans::no, 1.0, at.coupling.view().block(c * features, 0, features, p), inverse, 0.0,
          product);
@@ -102,6 +104,7 @@ std::vector<double> w_norms(const Linearisation& at, const Matrix<double>& inver
   }
   std::vector<double> out;
   for (Index i = 0; i < m; ++i) {
+    heed();
     Matrix<double> stacked(e * d, p), direct(d, features);
     for (Index b = 0; b < d; ++b) {
       const double weight = weights[static_cast<std::size_t>(b)];

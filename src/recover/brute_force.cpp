@@ -12,6 +12,7 @@ namespace headlens {
 namespace {
 
 constexpr double kBlock = 1024;  // candidates of a task
+constexpr Index kAsk = 16;       // candidates between two looks at the clock
 constexpr Index kLanes = 8;
 
 // Sets of `size` of n elements in lexicographic order, from any place in it.
@@ -61,6 +62,7 @@ double dot(const double* a, const double* b, Index n) {
 struct Ranked {
   std::vector<Index> set;
   double best = -1, next = -1;
+  double tried = 0;
 
   void add(const std::vector<Index>& other, double score) {
     if (score > best) {
@@ -75,6 +77,7 @@ struct Ranked {
     if (other.set.empty()) return;
     add(other.set, other.best);
     next = std::max(next, other.next);
+    tried += other.tried;
   }
 };
 
@@ -92,13 +95,16 @@ std::vector<double> centred_labels(const ActiveExamples& active) {
 // The candidates [first, first + count) in order. extend(i, j) makes what is known of the first i + 1
 // elements from that of the first i and the element j; it is called for all but the last element, and only
 // where the set has changed, so a candidate costs one pass over the examples, and now and then another.
+// Ends early where the time does.
 template <class Extend, class Score>
-Ranked walk(Index coordinates, Index set_size, double first, double count, Extend extend, Score score) {
+Ranked walk(Index coordinates, Index set_size, double first, double count, const Effort& effort,
+            Extend extend, Score score) {
   Combinations sets(coordinates, set_size, first);
   Ranked ranked;
   Index changed = 0;
   std::vector<Index> set(static_cast<std::size_t>(set_size));
-  for (double tried = 0; tried < count && changed >= 0; ++tried) {
+  for (Index step = 0; ranked.tried < count && changed >= 0; ++step, ++ranked.tried) {
+    if (step % kAsk == 0 && effort.expired()) break;
     for (Index i = changed; i < set_size; ++i)
       set[static_cast<std::size_t>(i)] = sets.chosen()[static_cast<std::size_t>(i)] + 1;
     for (Index i = changed; i + 1 < set_size; ++i) extend(i, set[static_cast<std::size_t>(i)]);
@@ -115,7 +121,7 @@ class ParityQuery {
     for (const double x : centred_) size_ += std::abs(x);
   }
 
-  Ranked rank(Index set_size, double first, double count) const {
+  Ranked rank(Index set_size, double first, double count, const Effort& effort) const {
     const Index n = active_.count();
     Matrix<double> products(set_size, n);
     std::copy_n(centred_.data(), n, products.view().row(0));
@@ -128,7 +134,7 @@ class ParityQuery {
       const double sum = dot(products.view().row(set_size - 1), active_.bits.view().row(last), n);
       return size_ > 0 ? std::abs(sum) / size_ : 0;
     };
-    return walk(active_.bits.rows() - 1, set_size, first, count, extend, score);
+    return walk(active_.bits.rows() - 1, set_size, first, count, effort, extend, score);
   }
 
  private:
@@ -146,7 +152,7 @@ class StepQuery {
     for (const double x : centred_) square_ += x * x;
   }
 
-  Ranked rank(Index set_size, double first, double count) const {
+  Ranked rank(Index set_size, double first, double count, const Effort& effort) const {
     const Index n = signs_.cols();
     Matrix<signed char> sums(set_size, n);
     std::fill_n(sums.view().row(0), n, static_cast<signed char>(set_size));
@@ -158,7 +164,7 @@ class StepQuery {
     const auto score = [&](Index last) {
       return explained(sums.view().row(set_size - 1), signs_.view().row(last), set_size);
     };
-    return walk(signs_.rows() - 1, set_size, first, count, extend, score);
+    return walk(signs_.rows() - 1, set_size, first, count, effort, extend, score);
   }
 
  private:
@@ -194,10 +200,10 @@ BestSet search(const ActiveExamples& active, Index size, Effort& effort) {
     std::vector<Ranked> blocks(static_cast<std::size_t>(std::min(left, 4.0 * threads)));
     parallel_for(threads, static_cast<Index>(blocks.size()), [&](Index block, int) {
       blocks[static_cast<std::size_t>(block)] =
-          query.rank(size, out.tried + kBlock * static_cast<double>(block), kBlock);
+          query.rank(size, out.tried + kBlock * static_cast<double>(block), kBlock, effort);
     });
     for (const Ranked& block : blocks) ranked.add(block);
-    out.tried = std::min(out.candidates, out.tried + kBlock * static_cast<double>(blocks.size()));
+    out.tried = ranked.tried;
   }
   out.set = ranked.set;
   out.correlation = std::max(0.0, ranked.best);

@@ -46,9 +46,9 @@ RecoveryStatus verdict(const Split& split, const Candidate& candidate, const Cha
   const bool plausible = generalises(split, candidate);
   const bool noise_floor =
       plausible && candidate.held_out_error < 0.9 && !challenge.more_heads_help && challenge.leaves_noise;
+  if (expired) return RecoveryStatus::stalled;  // a challenge that was cut short may look as if it were met
   if (noise_floor && challenge.agrees && challenge.returns && challenge.bars_tell)
     return RecoveryStatus::approximate;
-  if (expired) return RecoveryStatus::stalled;
   if (challenge.more_heads_help && challenge.too_few_to_ask) return RecoveryStatus::needs_more_examples;
   return plausible ? RecoveryStatus::not_identified : RecoveryStatus::needs_more_examples;
 }
@@ -90,6 +90,7 @@ bool describe_noisy(const Split& split, const Candidate& candidate, const Units&
   const ErrorBars bars = error_bars(*problem, *point, ResidualIs::noise, seed, stop);
   const WeakestDirection weakest = weakest_direction(*problem, *point, bars.draws, stop);
   effort.inner += bars.inner + weakest.products;
+  if (stop()) return false;  // bars of solves that were cut short are too small
   certificate.noise = bars.noise;
   certificate.smallest_singular_value = weakest.response;
   certificate.weakest_shares = weakest.shares;

@@ -103,6 +103,7 @@ Candidate descend(const Split& split, Candidate from, int steps, Effort& effort)
       out.held_out_error = held_out_error(split, theta.value, w.value, effort.threads());
       effort.trace.push_back({"gradient", heads, effort.seconds(), out.train_error, t, out.held_out_error});
     }
+    effort.latest = {copy_of(theta.value), copy_of(w.value), std::sqrt(squares), 1};
     effort.report("gradient", t, squares, heads);
     if (last) break;
     ++effort.steps;

@@ -4,9 +4,12 @@
 #include <set>
 #include <vector>
 
+#include "base/parallel.hpp"
+
 namespace headlens {
 namespace {
 
+constexpr Index kAsk = 1024;   // examples between two questions whether to stop
 constexpr double kPlenty = 3;  // equations per unknown that need no fresh example
 
 // The tokens of one example, sorted: equal for examples that differ in their order only.
@@ -29,6 +32,7 @@ struct Seen {
 Seen distinct_examples(const Split& split) {
   Seen seen;
   for (Index example = 0; example < split.train_x.rows / split.tokens; ++example) {
+    if (example % kAsk == 0) heed();
     auto tokens = sorted_tokens(split.train_x, example, split.tokens);
     seen.tokens.insert(tokens.begin(), tokens.end());
     Index different = 1;

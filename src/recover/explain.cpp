@@ -187,6 +187,7 @@ Words doubt_words(const Situation& s, Certificate& certificate) {
                             "otherwise give more "
                             "examples. --keep-uncertified FILE writes the layer that was found."};
     case Doubt::out_of_time:
+    case Doubt::untested:
     case Doubt::none:
       break;
   }
@@ -238,7 +239,11 @@ Words noise_words(const Situation& s, const Certificate& c) {
     return {
         fmt::format("What {} heads leave of the labels ({:.1e}) is not noise: it depends on X (z = {:.0f}).",
                     c.heads, c.held_out_error, c.residual_z.value_or(0)),
-        "The labels are probably not those of an attention layer without mask, bias or positions."};
+        c.held_out_error < kNear
+            ? "There may be another head, faint or nearly parallel to one of these: give more examples, or "
+              "try "
+              "more heads with --heads."
+            : "The labels are probably not those of an attention layer without mask, bias or positions."};
   if (!c.heads_in_doubt.empty())
     return {fmt::format("The labels are too noisy for {}: errors of half their size would not show.",
                         list_of(c.heads_in_doubt)),
@@ -248,6 +253,8 @@ Words noise_words(const Situation& s, const Certificate& c) {
 }
 
 Words stalled_words(const Situation& s, const Certificate& c) {
+  if (c.heads == 0)
+    return {"The time limit came before any head was found.", "Raise --time-limit, or give fewer examples."};
   Words words{fmt::format("The time limit came first; {} heads leave {:.1e} of the held-out labels so far.",
                           c.heads, c.held_out_error),
               "Raise --time-limit, or give the number of heads with --heads."};
@@ -298,12 +305,14 @@ void explain(const Situation& s, Certificate& certificate) {
   Words words;
   if (certificate.status == RecoveryStatus::recovered || certificate.status == RecoveryStatus::approximate)
     return;
-  if (s.proof.doubt != Doubt::none) certificate.heads_in_doubt = s.proof.heads;
+  if (s.proof.found_doubt()) certificate.heads_in_doubt = s.proof.heads;
   if (squared_norm(s.split.train_y) == 0)
     words = {"All labels are zero: every layer with W = 0 has these outputs, so there is no head to find.",
              "Check that Y holds the outputs of the layer."};
   else if (certificate.status == RecoveryStatus::best_fit)
     words = best_fit_words(s, certificate);
+  else if (certificate.status == RecoveryStatus::stalled)
+    words = stalled_words(s, certificate);
   else if (certificate.sculpt && !s.options.sculpt.polish)
     words = {
         fmt::format("Sculpting alone predicts the held-out labels to {:.1e}; the polish was left out, so "
@@ -311,12 +320,10 @@ void explain(const Situation& s, Certificate& certificate) {
                     certificate.held_out_error),
         "Leave out --no-polish to have the last digits and a certificate; --keep-uncertified FILE writes "
         "the layer that sculpting alone has."};
-  else if (certificate.status == RecoveryStatus::stalled)
-    words = stalled_words(s, certificate);
   else if (is_shown_alone(s.options.method) && certificate.status == RecoveryStatus::not_identified &&
-           (s.proof.doubt == Doubt::none || s.proof.doubt == Doubt::structure))
+           (!s.proof.found_doubt() || s.proof.doubt == Doubt::structure))
     words = alone_words(s, certificate);
-  else if (s.proof.doubt != Doubt::none)
+  else if (s.proof.found_doubt())
     words = doubt_words(s, certificate);
   else
     words = noise_words(s, certificate);

@@ -17,7 +17,6 @@ constexpr double kHelps = 0.1;   // of |residual|: less left by more heads is no
 constexpr double kSome = 0.7;    // of |residual|^2: the first of two missing heads explains some of it
 constexpr int kMostHeads = 3;
 constexpr int kFreshStarts = 2;
-constexpr Index kMostUnknowns = 512;  // entries of Theta: every attempt takes some ten factorisations
 
 // theta (d, m d) with one more head.
 Matrix<double> append(const Matrix<double>& theta, MatrixView<const double> head) {
@@ -62,7 +61,7 @@ Matrix<double> fresh_head(const Split& dense, const Linearisation& at, std::uint
 std::optional<Linearisation> one_more(const Split& split, const Linearisation& at, std::uint64_t seed,
                                       Effort& effort) {
   const Index d = at.theta.rows(), m = at.theta.cols() / d;
-  if ((m + 1) * d * d > kMostUnknowns || !can_be_dense(split, m + 1)) return std::nullopt;
+  if ((m + 1) * d * d > kMostGrown || !can_be_dense(split, m + 1)) return std::nullopt;
   const Split dense = dense_examples(split, m + 1);
   std::optional<Linearisation> best;
   for (Index attempt = 0; attempt < m + kFreshStarts && !effort.must_stop(); ++attempt) {

@@ -6,6 +6,9 @@
 
 namespace headlens {
 
+// Entries of Theta: every attempt takes some ten factorisations. left_over.hpp has a way for more.
+inline constexpr Index kMostGrown = 512;
+
 // Up to three more heads until the labels are explained to rounding, less those that this did not need; fewer
 // if they explain at least ten times more than those given. No value if neither.
 std::optional<Linearisation> grow(const Split& split, const Linearisation& from, std::uint64_t seed,

@@ -153,6 +153,7 @@ Candidate search_best_fit(const Split& split, Index heads, const Starts& starts,
     if (start == 0 || next.train_error < best.train_error) best = std::move(next);
     if (best.train_error <= kProof) break;  // nothing is left to explain
   }
+  if (effort.expired()) return best;
   const LmOptions tight{.ridge = 1e-14, .mu = 1e-6, .stall_steps = 8, .flat = kTight};
   Candidate end = solve_from(split, copy_of(best).theta, tight, "polish", effort);
   if (end.train_error < best.train_error) best = std::move(end);

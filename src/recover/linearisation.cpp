@@ -92,28 +92,22 @@ Matrix<double> derivative_of_output(const Split& split, const Matrix<double>& sl
   return out;
 }
 
-// [L^T; rows] as one triangular factor again.
-Matrix<double> stack_and_factor(const Matrix<double>& lower, MatrixView<const double> rows) {
-  const Index p = rows.cols;
-  const Index above = lower.rows();
-  Matrix<double> stacked(std::max(p, above + rows.rows), p);
-  std::fill_n(stacked.data(), stacked.rows() * p, 0.0);
-  for (Index i = 0; i < above; ++i)
-    for (Index j = i; j < p; ++j) stacked(i, j) = lower(j, i);
-  copy_rows(rows, stacked.view().block(above, 0, rows.rows, p));
-  return TallQr(std::move(stacked)).factor();
+// [L^T; 0], with room for `rows` more below.
+Matrix<double> stacked_on(const Matrix<double>& lower, Index rows, Index columns) {
+  Matrix<double> out = Matrix<double>::zeros(std::max(columns, lower.rows() + rows), columns);
+  for (Index i = 0; i < lower.rows(); ++i)
+    for (Index j = i; j < columns; ++j) out(i, j) = lower(j, i);
+  return out;
 }
 
-// The factor of all groups from the factor of each.
-Matrix<double> join_factors(std::vector<Matrix<double>> parts) {
-  Matrix<double> lower = std::move(parts[0]);
-  for (std::size_t g = 1; g < parts.size(); ++g) {
-    Matrix<double> upper = Matrix<double>::zeros(lower.rows(), lower.rows());
-    for (Index i = 0; i < upper.rows(); ++i)
-      for (Index j = i; j < upper.rows(); ++j) upper(i, j) = parts[g](j, i);
-    lower = stack_and_factor(lower, upper);
-  }
-  return lower;
+// The triangular factor of several, one below the other.
+Matrix<double> factor_of_all(const std::vector<Matrix<double>>& lowers) {
+  const Index columns = lowers[0].rows();
+  Matrix<double> stacked(static_cast<Index>(lowers.size()) * columns, columns);
+  for (std::size_t g = 0; g < lowers.size(); ++g)
+    copy_rows(stacked_on(lowers[g], 0, columns),
+              stacked.view().block(static_cast<Index>(g) * columns, 0, columns, columns));
+  return TallQr(std::move(stacked)).factor();
 }
 
 // The residual came along as the last column: its coordinates in Q stand in the last row of L.
@@ -170,8 +164,10 @@ double dense_bytes(const Split& split, Index heads) {
                m = static_cast<double>(heads), p = m * d * d,
                rows = static_cast<double>(dense_examples(split, heads).train_x.rows);
   const double groups = std::min(e, static_cast<double>(kGroups));
-  // Couplings (and their products with the inverse), slopes, two copies of J_c per group, factors.
-  return 8 * (3 * e * m * d * p + rows * m * d * e + 2 * groups * (rows + p) * (p + 1) + 6 * p * p);
+  // Couplings (and their products with the inverse), slopes, two copies of J_c per group and the rows that
+  // are gathered, factors.
+  return 8 * (3 * e * m * d * p + rows * m * d * e + groups * (3 * rows + 3 * p) * (p + 1) +
+              (6 + groups) * p * p);
 }
 
 Split dense_examples(const Split& split, Index heads) {
@@ -208,18 +204,30 @@ std::optional<Linearisation> linearise(const Split& split, const Matrix<double>&
   out.coupling = Matrix<double>(e * features, p);
   std::vector<Matrix<double>> parts(static_cast<std::size_t>(std::min(e, kGroups)));
   const auto groups = static_cast<Index>(parts.size());
+  // Outputs are gathered until they have twice as many rows as columns: the factor that is already there is
+  // then seldom factored again.
+  const Index batch = 1 + 2 * p / outside;
   parallel_for(threads, groups, [&](Index group, int) {
     Matrix<double> lower;
-    for (Index c = group; c < e; c += groups) {
-      Matrix<double> derivative = derivative_of_output(split, slopes, projected.residual, c);
-      f->qr.rotate(derivative);
-      copy_rows(derivative.view().block(0, 0, features, p),
-                out.coupling.view().block(c * features, 0, features, p));
-      lower = stack_and_factor(lower, derivative.view().block(features, 0, outside, p + 1));
+    for (Index first = group; first < e; first += batch * groups) {
+      const Index count = std::min(batch, (e - first - 1) / groups + 1), above = lower.rows();
+      Matrix<double> stacked = stacked_on(lower, count * outside, p + 1);
+      for (Index i = 0; i < count; ++i) {
+        const Index c = first + i * groups;
+        Matrix<double> derivative = derivative_of_output(split, slopes, projected.residual, c);
+        f->qr.rotate(derivative);
+        copy_rows(derivative.view().block(0, 0, features, p),
+                  out.coupling.view().block(c * features, 0, features, p));
+        copy_rows(derivative.view().block(features, 0, outside, p + 1),
+                  stacked.view().block(above + i * outside, 0, outside, p + 1));
+      }
+      heed();
+      lower = TallQr(std::move(stacked)).factor();
     }
     parts[static_cast<std::size_t>(group)] = std::move(lower);
   });
-  take_factor(join_factors(std::move(parts)), out);
+  heed();
+  take_factor(groups == 1 ? std::move(parts[0]) : factor_of_all(parts), out);
   out.squares = projected.squares;
   out.theta = copy_of(theta);
   out.w = std::move(projected.w);

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "base/parallel.hpp"
 #include "linalg/blas.hpp"
 #include "linalg/vector_space.hpp"
 
@@ -85,6 +86,7 @@ std::vector<Index> mirrored_heads(const Split& examples, const Candidate& candid
   for (Index row = 0; row < rows; ++row)
     for (Index q = 0; q < d; ++q) sums(row / k, q) += 2 * examples.train_x(row, q) / static_cast<double>(k);
   for (const std::vector<Index>& turned : subsets(attending)) {
+    heed();
     Matrix<double> w = Matrix<double>::zeros(d, e);
     for (const Index i : turned)
       for (Index q = 0; q < d; ++q)

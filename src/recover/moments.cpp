@@ -110,7 +110,7 @@ std::vector<double> search_sizes(const Split& split, const Matrix<double>& heads
   const std::unique_ptr<backend::LayerPoint> point = problem->make_point();
   std::vector<double> sizes(static_cast<std::size_t>(m), 1.0);
   double lowest = -1;
-  for (int sweep = 0; sweep < kSweeps; ++sweep)
+  for (int sweep = 0; sweep < kSweeps && !effort.must_stop(); ++sweep)
     for (double& size : sizes) {
       const double before = size;
       double best = before;

@@ -68,6 +68,9 @@ struct Learned {
   ParityFit fit;
   std::optional<StepFit> steps;  // instead of the parity's
   double train_error = 1, held_out_error = 1;
+  bool all_tried =
+      true;  // sets of this size; only then is it known that no other explains the labels as well
+  bool layer_tested = true;  // errors are those of the layer itself
 };
 
 class ParityLearner {
@@ -105,6 +108,7 @@ class ParityLearner {
       if (learned.held_out_error >= kProof && !effort_.expired()) {  // no parity: any function of a sum?
         BestSet summed = timed(search_seconds, [&] { return search_sums(train_, size, effort_); });
         Learned steps = measure_steps(summed.set);
+        steps.all_tried = summed.tried == summed.candidates;
         if (steps.held_out_error < learned.held_out_error)
           learned = std::move(steps), found = std::move(summed);
       }
@@ -124,8 +128,10 @@ class ParityLearner {
     if (squared_norm(split_.train_y) == 0) return RecoveryStatus::not_identified;
     const bool undecided =
         options_.method == RecoverMethod::linear_algebra && report.rank < train_.bits.rows();
-    const bool explains = learned.held_out_error < kProof;
-    if (effort_.expired() && !explains) return RecoveryStatus::stalled;
+    const bool explains = learned.held_out_error < kProof && learned.layer_tested;
+    // A parity that explains the labels needs no comparison with others: chance is in the spare bits.
+    const bool unique = !learned.steps || learned.all_tried;
+    if (effort_.expired() && !(explains && unique)) return RecoveryStatus::stalled;
     // Not `<`: with no example that has the control on, the bits are not a number.
     if (undecided || !(report.spare_bits >= kSpareBits)) return RecoveryStatus::needs_more_examples;
     if (explains && learned.steps && (learned.steps->unseen > 0 || report.next_correlation > kAsGood))
@@ -219,7 +225,9 @@ void explain_parity(const RecoverOptions& options, Certificate& certificate) {
                 "--max-heads.";
       return;
     case RecoveryStatus::stalled:
-      certificate.reason = "The time limit came before all hidden sets were tried.";
+      certificate.reason = options.method == RecoverMethod::brute_force
+                               ? "The time limit came before all hidden sets were tried."
+                               : "The time limit came before all equations were solved.";
       certificate.advice =
           "Raise --time-limit, or give the number of heads (two per hidden coordinate) with --heads.";
       return;
@@ -298,8 +306,11 @@ void learn_parity(const Split& split, const RecoverOptions& options, Effort& eff
   };
   ParityLearner learner(split, options, effort);
   lap("bits");
-  Learned learned = options.method == RecoverMethod::linear_algebra ? learner.by_linear_algebra()
-                                                                    : learner.by_brute_force(certificate);
+  Learned learned;
+  (void)effort.in_time([&] {
+    learned = options.method == RecoverMethod::linear_algebra ? learner.by_linear_algebra()
+                                                              : learner.by_brute_force(certificate);
+  });
   lap("fit");
   certificate.phases.back().seconds -= learner.search_seconds;
   certificate.phases.push_back({"search", learner.search_seconds});
@@ -311,8 +322,10 @@ void learn_parity(const Split& split, const RecoverOptions& options, Effort& eff
     const Candidate candidate = learned.steps
                                     ? step_candidate(split.train_x.cols, learned.set, *learned.steps)
                                     : candidate_of(split.train_x.cols, learned.set, learned.fit);
-    learned.held_out_error = layer_error(split.held_x, split.held_y, candidate, effort.threads());
-    learned.train_error = layer_error(split.train_x, split.train_y, candidate, effort.threads());
+    learned.layer_tested = effort.in_time([&] {
+      learned.held_out_error = layer_error(split.held_x, split.held_y, candidate, effort.threads());
+      learned.train_error = layer_error(split.train_x, split.train_y, candidate, effort.threads());
+    });
     lap("certify");
     if (learner.verdict(learned) == RecoveryStatus::recovered)
       recovery.layer = unpack_layer(candidate.theta, candidate.w);

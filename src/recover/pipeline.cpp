@@ -14,6 +14,7 @@
 #include "recover/descent.hpp"
 #include "recover/explain.hpp"
 #include "recover/head_count.hpp"
+#include "recover/left_over.hpp"
 #include "recover/linearisation.hpp"
 #include "recover/moments.hpp"
 #include "recover/noise_floor.hpp"
@@ -67,7 +68,7 @@ void test_noisy(const Split& split, const Units& units, const Starts& starts, Ef
   if (sculpted) timed(certificate, "starts", [&] { return seek_agreement(split, starts, effort, found), 0; });
   if ((options.heads || sculpted) && found.challenge.agrees)
     found.challenge.more_heads_help = more_heads_help(split, found, starts, effort, certificate);
-  if (!found.challenge.agrees || found.challenge.more_heads_help) return;
+  if (!found.challenge.agrees || found.challenge.more_heads_help || effort.expired()) return;
   if (!options.heads || looks_degenerate(found.best))
     found.best =
         timed(certificate, "reduce", [&] { return reduce(split, std::move(found.best), 0.02, effort); });
@@ -75,20 +76,25 @@ void test_noisy(const Split& split, const Units& units, const Starts& starts, Ef
     const LmOptions tight{.ridge = 1e-14, .mu = 1e-6, .stall_steps = 8, .flat = kTight};
     return solve_from(split, std::move(found.best.theta), tight, "polish", effort);
   });
+  if (effort.expired()) return;
   const Whiteness white = residual_whiteness(split, found.best, options.seed, effort.threads());
   found.challenge.leaves_noise = white.is_noise();
   certificate.residual_z = std::max(std::abs(white.between_tokens), white.with_functions);
+  // Heads that are faint or nearly parallel hide from random functions. Small problems try another head in
+  // sharpen().
+  if (found.challenge.leaves_noise && found.best.held_out_error < kNear &&
+      is_beyond_factors(split, found.best.heads())) {
+    const LeftOver left = timed(certificate, "left over",
+                                [&] { return find_left_over(split, found.best, options.seed, effort); });
+    found.challenge.leaves_noise = !left.is_head();
+    certificate.residual_z = std::max(*certificate.residual_z, left.z);
+  }
   found.challenge.returns = timed(
       certificate, "nudge", [&] { return returns_after_nudge(split, found.best, options.seed, effort); });
   timed(certificate, "error bars",
         [&] { return describe_noisy(split, found.best, units, options.seed, effort, certificate); });
   certificate.heads_in_doubt = heads_beyond(certificate, kWidestNoisyBar);
   found.challenge.bars_tell = !certificate.per_head.empty() && certificate.heads_in_doubt.empty();
-}
-
-Candidate better_of(Candidate candidate, const Split& split, const LmOptions& options, Effort& effort) {
-  Candidate next = solve_from(split, copy_of(candidate).theta, options, "polish", effort);
-  return next.train_error < candidate.train_error ? std::move(next) : std::move(candidate);
 }
 
 // An answer that predicts 8 digits: fewer heads if fewer do, the last digit, and a bound on every head.
@@ -104,11 +110,9 @@ Proof test_exact(const Split& split, const Units& units, const RecoverOptions& o
   const bool has_last_digit =  // by a factor of all examples, which no other solver can better
       can_be_dense(split, found.best.heads()) &&
       dense_examples(split, found.best.heads()).train_x.rows == split.train_x.rows;
-  if (!has_last_digit && !explained(split, found.best, effort.threads()) && !effort.expired())
-    found.best = timed(certificate, "polish", [&] {  // more digits than the search asks for
-      const LmOptions last{.ridge = 1e-14, .mu = 1e-8, .tolerance = 1e-31, .max_steps = 40, .stall_steps = 6};
-      return better_of(std::move(found.best), split, last, effort);
-    });
+  if (!has_last_digit && !explained(split, found.best, effort.threads()))
+    found.best =
+        timed(certificate, "polish", [&] { return last_digits(split, std::move(found.best), effort); });
   return timed(certificate, "error bars",
                [&] { return prove(split, found.best, units.theta_weights(), options.seed, effort); });
 }
@@ -135,8 +139,8 @@ Proof test_heads(const Split& split, const Units& units, const Starts& starts, E
                  Certificate& certificate) {
   const RecoverOptions& options = starts.options;
   if (is_untested(options)) return {};
+  if (effort.expired()) return {.doubt = Doubt::out_of_time};
   if (options.best_fit || is_shown_alone(options.method)) {
-    if (effort.expired()) return {.doubt = Doubt::out_of_time};
     const Whiteness white = residual_whiteness(split, found.best, options.seed, effort.threads());
     certificate.residual_z = std::max(std::abs(white.between_tokens), white.with_functions);
     if (options.best_fit || found.best.held_out_error > kProof) return {};
@@ -150,6 +154,24 @@ Proof test_heads(const Split& split, const Units& units, const Starts& starts, E
   return test_exact(split, units, options, effort, found, certificate);
 }
 
+// The same, as far as the time limit lets it: what it ends is neither a proof nor a challenge that was met.
+Proof test_in_time(const Split& split, const Units& units, const Starts& starts, Effort& effort, Found& found,
+                   Certificate& certificate) {
+  Proof proof;
+  Candidate before = copy_of(found.best);
+  if (effort.in_time([&] { proof = test_heads(split, units, starts, effort, found, certificate); }))
+    return proof;
+  found = {std::move(before), {}};
+  return {.doubt = Doubt::out_of_time};
+}
+
+// The heads that the solver was at when the time limit ended it, if it had any.
+Candidate where_it_was(const Split& split, Effort& effort) {
+  Candidate out = std::move(effort.latest);
+  if (out.heads() > 0) out.held_out_error = held_out_error(split, out.theta, out.w, effort.threads());
+  return out;
+}
+
 // Any layer: no method that ends here knows more of it than the examples say.
 void recover_heads(const Split& split, const Units& units, const RecoverOptions& options, Effort& effort,
                    Recovery& recovery) {
@@ -160,23 +182,29 @@ void recover_heads(const Split& split, const Units& units, const RecoverOptions&
   MemoryBudget(effort.execution()).require(bytes, "the recovery");
   certificate.predicted_peak_bytes = static_cast<std::uint64_t>(bytes);
 
-  const Starts starts = timed(certificate, "starts", [&] { return make_starts(split, options, effort); });
+  Starts starts{options, {}};
+  Found found;
+  const bool found_in_time = effort.in_time([&] {
+    starts.span = timed(certificate, "starts", [&] { return make_starts(split, options, effort).span; });
+    found = timed(certificate, "search", [&] { return find_heads(split, starts, effort, recovery); });
+  });
+  if (!found_in_time) found = {where_it_was(split, effort), {}};
   certificate.moment_values = starts.span.values;
-  Found found = timed(certificate, "search", [&] { return find_heads(split, starts, effort, recovery); });
   const bool any_label = squared_norm(split.train_y) > 0;
-  const Proof proof = any_label ? test_heads(split, units, starts, effort, found, certificate) : Proof{};
+  const Proof proof = any_label ? test_in_time(split, units, starts, effort, found, certificate) : Proof{};
   certificate.status = verdict(split, found.best, found.challenge, proof, effort.expired());
-  if (is_untested(options) && certificate.status == RecoveryStatus::recovered)
-    certificate.status = RecoveryStatus::not_identified;
   if (options.best_fit && any_label) {
-    certificate.status = effort.expired() ? RecoveryStatus::stalled : RecoveryStatus::best_fit;
-    certificate.best_fit = excess_error(split, found.best, effort.threads());
+    const bool measured = !effort.expired() && effort.in_time([&] {
+      certificate.best_fit = excess_error(split, found.best, effort.threads());
+    });
+    certificate.status = measured ? RecoveryStatus::best_fit : RecoveryStatus::stalled;
   }
   describe_proven(proof, found.best, units, certificate);
   certificate.heads = found.best.heads();
   certificate.train_error = found.best.train_error;
   certificate.held_out_error = found.best.held_out_error;
-  certificate.examples_per_unknown = examples_per_unknown(split, certificate.heads);
+  if (certificate.heads > 0)
+    certificate.examples_per_unknown = examples_per_unknown(split, certificate.heads);
   certificate.starts = effort.starts;
   explain({split, options, found.best, found.challenge, proof}, certificate);
   const bool returned = certificate.status == RecoveryStatus::recovered ||
@@ -232,6 +260,7 @@ Recovery recover(const Examples& examples, const RecoverOptions& options, const 
   options.validate();
   const Heed heeding(execution);
   const auto start = Clock::now();
+  Effort effort(options, execution);
   Recovery recovery;
   Certificate& certificate = recovery.certificate;
   const bool any_layer = !knows_parities(options.method);
@@ -242,7 +271,6 @@ Recovery recover(const Examples& examples, const RecoverOptions& options, const 
   const Split split = options.best_fit ? hold_out_whole_inputs(scaled) : hold_out(scaled);
   certificate.examples = examples.count();
   certificate.held_out = split.held_x.rows / split.tokens;
-  Effort effort(options, execution);
   certificate.backend = effort.context().machine.name();
   if (any_layer)
     recover_heads(split, units, options, effort, recovery);

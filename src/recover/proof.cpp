@@ -8,6 +8,7 @@
 #include "linalg/vector_space.hpp"
 #include "recover/distinct.hpp"
 #include "recover/grow.hpp"
+#include "recover/left_over.hpp"
 #include "recover/mirror.hpp"
 #include "recover/polish.hpp"
 #include "recover/reduce.hpp"
@@ -140,10 +141,24 @@ double relative_to_truth(double error, double size) {
   return error < size ? error / (size - error) : std::numeric_limits<double>::infinity();
 }
 
+Candidate last_digits(const Split& split, Candidate candidate, Effort& effort) {
+  if (effort.expired()) return candidate;
+  const LmOptions last{.ridge = 0, .mu = 1e-8, .tolerance = 1e-30, .max_steps = 40, .stall_steps = 6};
+  Candidate next = solve_from(split, copy_of(candidate).theta, last, "polish", effort);
+  return next.train_error < candidate.train_error ? std::move(next) : std::move(candidate);
+}
+
 Candidate sharpen(const Split& split, Candidate candidate, bool may_add_heads, std::uint64_t seed,
                   Effort& effort) {
+  if (may_add_heads && is_beyond_factors(split, candidate.heads()) &&
+      !explained(split, candidate, effort.threads()))
+    candidate = grow_large(split, std::move(candidate), seed, effort);
   if (!can_be_dense(split, candidate.heads())) return candidate;
-  if (!worth_a_factor(split, candidate) && explained(split, candidate, effort.threads())) return candidate;
+  if (!worth_a_factor(split, candidate)) {
+    if (explained(split, candidate, effort.threads())) return candidate;
+    candidate = last_digits(split, std::move(candidate), effort);
+    if (explained(split, candidate, effort.threads())) return candidate;
+  }
   const Split dense = dense_examples(split, candidate.heads());
   const std::vector<double> plain(static_cast<std::size_t>(candidate.theta.rows()), 1);
   std::optional<Linearisation> at = linearise(dense, candidate.theta, effort.threads());
@@ -214,6 +229,8 @@ Proof prove(const Split& split, Candidate& candidate, const std::vector<double>&
     proof.doubt = effort.expired() ? Doubt::out_of_time : Doubt::another_layer;
     for (Index i = 0; i < m; ++i)
       if (norm_of_head(bounds.weakest, i) > 0.1 * norm_of_head(at->theta, i)) proof.heads.push_back(i);
+  } else {
+    proof.doubt = Doubt::none;
   }
   return proof;
 }

@@ -8,6 +8,7 @@ namespace headlens {
 
 // Why heads that predict every label are not determined all the same.
 enum class Doubt {
+  untested,  // nothing was asked: certifies nothing
   none,
   wide_bars,      // an error of more than 1% would hardly change a label
   another_layer,  // a nudge along the weakest direction ended at other heads that fit as well
@@ -20,13 +21,18 @@ enum class Doubt {
 };
 
 struct Proof {
-  Doubt doubt = Doubt::none;
+  Doubt doubt = Doubt::untested;
   std::vector<Index> heads;         // that the doubt concerns
   std::vector<HeadBound> relative;  // of every head: |error| / |Theta| and |error| / |W| stay below these
   std::vector<bool> pools_mean;     // Theta is zero within its bound, and was set to it
   double response = 0;              // smallest singular value of P_perp J in units of |Y| / |Theta|
   std::vector<double> shares;       // of every head in its direction
+
+  bool found_doubt() const { return doubt != Doubt::none && doubt != Doubt::untested; }
 };
+
+// More digits than the search asks for, without a factor: the search's ridge, small as it is, hides them.
+Candidate last_digits(const Split& split, Candidate candidate, Effort& effort);
 
 // The candidate to the last digit that rounding leaves, with more heads where one of them turns out to be two
 // that are nearly parallel. Problems too large for a dense factor are left as they are.

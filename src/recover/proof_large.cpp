@@ -95,7 +95,6 @@ Proof prove_large(const Split& split, const Candidate& candidate, const std::vec
   }
   proof.pools_mean.assign(static_cast<std::size_t>(m), false);
   if (!proof.heads.empty()) return proof;
-  proof.doubt = Doubt::none;
   if (std::vector<Index> mirrored = mirrored_heads(enough, candidate, left, bounds); !mirrored.empty()) {
     proof.doubt = Doubt::mirror;
     proof.heads = std::move(mirrored);
@@ -110,6 +109,8 @@ Proof prove_large(const Split& split, const Candidate& candidate, const std::vec
     proof.doubt = Doubt::structure;
   } else if (!returns_after_nudge(enough, candidate, seed, effort)) {
     proof.doubt = effort.expired() ? Doubt::out_of_time : Doubt::another_layer;
+  } else {
+    proof.doubt = Doubt::none;
   }
   return proof;
 }

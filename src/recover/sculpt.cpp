@@ -149,9 +149,9 @@ Round run_round(const Split& split, const Split& examples, const Agreement& agre
 
 // The heads of the net have a better sum of projections, with which other rows agree: the last phases are
 // repeated while that lowers the held-out error.
-Round run_rounds(const Split& split, const Split& examples, const Agreement& first,
-                 const RecoverOptions& options, Effort& effort, SculptReport& report) {
-  Round best = run_round(split, examples, first, options, effort, report.seconds);
+void run_rounds(const Split& split, const Split& examples, const Agreement& first,
+                const RecoverOptions& options, Effort& effort, SculptReport& report, Round& best) {
+  best = run_round(split, examples, first, options, effort, report.seconds);
   for (report.rounds = 1; report.rounds < kMostRounds && !effort.expired();) {
     const Agreement agreement = timed(report.seconds.carve_again, [&] {
       return measure_agreement(examples, sum_of(best.candidate).s, effort.threads());
@@ -162,7 +162,27 @@ Round run_rounds(const Split& split, const Split& examples, const Agreement& fir
     if (after < before) best = std::move(next);
     if (after > kHelps * before) break;
   }
-  return best;
+}
+
+// Phases 1 to 6. What the time limit ends leaves the report and the round as they were.
+void run_phases(const Split& split, const RecoverOptions& options, Effort& effort, SculptReport& report,
+                Round& last) {
+  const int threads = effort.threads();
+  SculptReport::Seconds& seconds = report.seconds;
+  const ProjectionSum crude = timed(seconds.sum, [&] { return sum_of_projections(split, threads); });
+  const DistinctExamples distinct = timed(seconds.carve, [&] { return average_repeated(split); });
+  const Split& examples = distinct.split;
+  const Agreement agreement =
+      timed(seconds.carve, [&] { return measure_agreement(examples, crude.s, threads); });
+  const Carved rough = timed(seconds.carve, [&] {
+    return carve(cuts_from(examples, agreement, first_rows(examples) * (split.tokens - 1)), options, effort);
+  });
+  report.rough = rough.carving;
+  const Refinement refined =
+      timed(seconds.refine, [&] { return refine_sum(examples, agreement, rough.proxy, effort); });
+  report.refinement = refined.kind;
+  report.sum_change = relative_change(crude.s, refined.sum.s);
+  run_rounds(split, examples, refined.agreement, options, effort, report, last);
 }
 
 }  // namespace
@@ -181,41 +201,25 @@ double sculpt_bytes(const Split& split, const RecoverOptions& options) {
 }
 
 Sculpture sculpt(const Split& split, const RecoverOptions& options, Effort& effort) {
-  const int threads = effort.threads();
   const Index d = split.train_x.cols;
   require(d <= kLargestDim, "sculpting: tokens of ", d, " coordinates, expected at most ", kLargestDim);
   Sculpture out;
   SculptReport& report = out.report;
-  SculptReport::Seconds& seconds = report.seconds;
-
-  const ProjectionSum crude = timed(seconds.sum, [&] { return sum_of_projections(split, threads); });
-  const DistinctExamples distinct = timed(seconds.carve, [&] { return average_repeated(split); });
-  const Split& examples = distinct.split;
-  const Agreement agreement =
-      timed(seconds.carve, [&] { return measure_agreement(examples, crude.s, threads); });
-  Carved rough = timed(seconds.carve, [&] {
-    return carve(cuts_from(examples, agreement, first_rows(examples) * (split.tokens - 1)), options, effort);
-  });
-  const Refinement refined =
-      timed(seconds.refine, [&] { return refine_sum(examples, agreement, rough.proxy, effort); });
-  Round last = run_rounds(split, examples, refined.agreement, options, effort, report);
-
-  report.rough = rough.carving;
+  Round last;
+  (void)effort.in_time([&] { run_phases(split, options, effort, report, last); });
   report.fine = last.carving;
-  report.refinement = refined.kind;
-  report.sum_change = relative_change(crude.s, refined.sum.s);
   report.widths = last.span.directions.widths;
   report.eigengap = last.span.eigengap;
   report.span_dimension = last.span.heads - 1;
   report.net_size = last.net_size;
   report.net_error = last.candidate.held_out_error;
-  out.span = as_array(last.span.directions, last.span.heads - 1, d);
+  out.span = as_array(last.span.directions, report.span_dimension, d);
 
   ++effort.starts;
   out.candidate = std::move(last.candidate);
-  if (!options.sculpt.polish) return out;
+  if (!options.sculpt.polish || effort.expired()) return out;
   const Candidate alone = std::move(out.candidate);
-  out.candidate = timed(seconds.polish, [&] {
+  out.candidate = timed(report.seconds.polish, [&] {
     return solve_from(split, copy_of(alone).theta, {.ridge = 1e-6}, "sculpt: polish", effort);
   });
   report.polished_error = out.candidate.held_out_error;

@@ -152,7 +152,7 @@ Cuts near(const Cuts& all, const Cuts& some, const Vector& theta) {
 
 Centre find_centre(const Cuts& cuts, const Effort& effort) {
   Centre out{Vector(static_cast<std::size_t>(cuts.unknowns()), 0.0), cuts, 0, 0};
-  for (int round = 0; round < kMostRounds; ++round) {
+  for (int round = 0; round < kMostRounds && !(round > 0 && effort.must_stop()); ++round) {
     out.theta = minimiser(out.cuts, std::move(out.theta), effort);
     Cuts next = near(cuts, out.cuts, out.theta);
     const bool settled = next.slabs.size() == out.cuts.slabs.size();

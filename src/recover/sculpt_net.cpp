@@ -226,6 +226,7 @@ NetResult search_net(const Split& split, const Vector& proxy, const Span& span, 
   Vector errors(tuples.size(), INFINITY);
   const auto count = static_cast<Index>(tuples.size());
   parallel_for(effort.threads(), tile_count(count, kTileTuples), [&](Index item, int) {
+    if (effort.expired() && item > 0) return;  // ranks what was tried; the answer is called stalled
     const Tile tile = tile_at(count, kTileTuples, item);
     for (Index i = tile.begin; i < tile.begin + tile.size; ++i)
       errors[static_cast<std::size_t>(i)] = net.error(tuples[static_cast<std::size_t>(i)]);

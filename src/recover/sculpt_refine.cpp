@@ -120,7 +120,7 @@ Refinement refine_sharp(const Split& split, const std::vector<double>& proxy, Ef
   std::vector<Pick> picks = large_margins(split, as_matrix(proxy, d));
   const double rows = static_cast<double>(split.train_x.rows);
   Refinement out{{}, {}, "trimmed"};
-  for (int round = 0; round < kSharpRounds; ++round) {
+  for (int round = 0; round < kSharpRounds && !(round > 0 && effort.must_stop()); ++round) {
     const double share = 0.5 * std::pow(0.1, round / (kSharpRounds - 1.0));
     const auto count = std::clamp(static_cast<std::size_t>(share * rows), std::size_t{1}, picks.size());
     out.sum.s = least_squares_on(split, picks, count, effort.threads());

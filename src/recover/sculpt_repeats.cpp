@@ -6,8 +6,12 @@
 #include <utility>
 #include <vector>
 
+#include "base/parallel.hpp"
+
 namespace headlens::sculpting {
 namespace {
+
+constexpr Index kAsk = 1024;  // examples between two questions whether to stop
 
 // The tokens of one example times a sign, in ascending order; order[t] is the token at place t.
 struct Arranged {
@@ -40,6 +44,7 @@ DistinctExamples average_repeated(const Split& split) {
   std::vector<double> sums;
   std::vector<Index> counts;
   for (Index first = 0; first < split.train_x.rows; first += k) {
+    if (first / k % kAsk == 0) heed();
     Arranged here = arrange(split.train_x, first, k, 1), turned = arrange(split.train_x, first, k, -1);
     if (turned.tokens < here.tokens) here = std::move(turned);
     const auto [at, fresh] = places.emplace(std::move(here.tokens), static_cast<Index>(counts.size()));

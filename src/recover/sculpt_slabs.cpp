@@ -4,6 +4,8 @@
 #include <cmath>
 #include <map>
 
+#include "base/parallel.hpp"
+
 namespace headlens::sculpting {
 namespace {
 
@@ -12,6 +14,7 @@ constexpr double kSmallestWeight = 1e-3;
 constexpr double kSecond = 2 * (1 - kOneHot);  // what a head may give another token of a one-hot row
 constexpr double kOneHotMiss = 1 - kOneHot;    // |Y_a - x_c S| of a one-hot row, over |(x_b - x_c) S|
 constexpr Index kMostHalfSpaces = 64;          // per unknown
+constexpr std::size_t kAsk = 1024;             // cuts between two questions whether to stop
 constexpr double kSmallestError = 1e-9;        // in logits, so that exact cuts can be averaged
 
 double squared_distance(const double* a, const double* b, Index size) {
@@ -56,6 +59,7 @@ void average_repeated(Cuts& cuts) {
   std::vector<Group> groups;
   std::map<std::vector<double>, std::size_t> seen;
   for (const Cut& cut : cuts.slabs) {
+    if (groups.size() % kAsk == 0) heed();
     double sign = 1;
     const auto [at, fresh] = seen.emplace(key_of(cuts, cut, sign), groups.size());
     if (fresh) groups.push_back({cut, sign});

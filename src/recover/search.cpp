@@ -11,6 +11,11 @@
 #include "linalg/vector_space.hpp"
 
 namespace headlens {
+namespace {
+
+constexpr std::chrono::milliseconds kGrace{250};  // for loops to end by themselves, with what they have
+
+}  // namespace
 
 Split hold_out(const Examples& examples) {
   const Index n = examples.count(), k = examples.tokens(), d = examples.dim(), e = examples.outputs();
@@ -24,22 +29,31 @@ Split hold_out(const Examples& examples) {
 }
 
 Effort::Effort(const RecoverOptions& options, const Execution& execution)
-    : execution_(execution), context_(backend::context_of(execution)) {
+    : execution_(execution), limited_(execution), context_(backend::context_of(limited_)) {
   if (options.time_limit_seconds)
     deadline_ =
         std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::steady_clock::duration>(
                                                std::chrono::duration<double>(*options.time_limit_seconds));
+  limited_.cancelled = [this] {
+    ended_ = deadline_ && std::chrono::steady_clock::now() >= *deadline_ + kGrace;
+    return ended_ || (execution_.cancelled && execution_.cancelled());
+  };
+}
+
+void Effort::require_late(const Error& error) const {
+  if (error.code() != ErrorCode::interrupted || !ended_) throw;
+  execution_.check_cancelled();  // the caller may have asked for an end, too
 }
 
 bool Effort::expired() const { return deadline_ && std::chrono::steady_clock::now() >= *deadline_; }
 
 bool Effort::must_stop() const {
-  execution_.check_cancelled();
+  limited_.check_cancelled();
   return expired();
 }
 
 void Effort::report(const std::string& phase, int step, double relative_squares, Index heads) const {
-  execution_.check_cancelled();
+  limited_.check_cancelled();
   if (!execution_.progress) return;
   const std::string text = phase + ", " + std::to_string(heads) + " heads, step " + std::to_string(step);
   if (relative_squares < 1)
@@ -89,6 +103,7 @@ Candidate solve_from(const Split& split, Matrix<double> theta, const LmOptions& 
       *problem, point, options, [&] { return effort.must_stop(); },
       [&](int step, double squares) {
         effort.trace.push_back({phase, heads, effort.seconds(), std::sqrt(squares), step, {}});
+        effort.latest = {copy_of(point->parameters), copy_of(point->w), std::sqrt(squares), 1};
         effort.report(phase, step, squares, heads);
       });
   effort.count(result);

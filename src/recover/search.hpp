@@ -4,6 +4,8 @@
 #include <chrono>
 
 #include "backend/backend.hpp"
+#include "base/parallel.hpp"
+#include "headlens/error.hpp"
 #include "headlens/recover.hpp"
 #include "recover/levenberg_marquardt.hpp"
 
@@ -27,27 +29,51 @@ struct Candidate {
 };
 
 // Counts, clock and cancellation of one recovery.
+//
+// Loops ask expired() and end with what they have. Work that does not ask is ended from within, as it would
+// be by Ctrl-C, a moment after the limit: in_time() says that it did not finish.
 class Effort {
  public:
   Effort(const RecoverOptions& options, const Execution& execution);
+  Effort(const Effort&) = delete;
+  Effort& operator=(const Effort&) = delete;
   bool expired() const;
   bool must_stop() const;  // expired; throws if cancelled
   double seconds() const;  // since the call
   void report(const std::string& phase, int step, double relative_squares, Index heads) const;
   void count(const LmResult& result);
-  const Execution& execution() const { return execution_; }
+  const Execution& execution() const { return limited_; }  // the caller's, and it ends late work
+  // work() under this execution. False if the time limit ended it; what it had written by then stands.
+  template <class Work>
+  bool in_time(Work&& work) const;
   int threads() const { return context_.threads; }
   const backend::Context& context() const { return context_; }
 
   int starts = 0, steps = 0, inner = 0;
   std::vector<TracePoint> trace;
+  Candidate latest;  // where the solver is, on its training examples: what is left if the limit ends it
 
  private:
-  const Execution& execution_;
+  void require_late(const Error& error) const;  // throws again what is not the end of the time
+
+  Execution execution_, limited_;
+  mutable bool ended_ = false;  // by the limit and not by the caller
   backend::Context context_;
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
   std::optional<std::chrono::steady_clock::time_point> deadline_;
 };
+
+template <class Work>
+bool Effort::in_time(Work&& work) const {
+  try {
+    const Heed heeding(limited_);
+    work();
+    return true;
+  } catch (const Error& error) {
+    require_late(error);
+    return false;
+  }
+}
 
 // What work() returns; its seconds are added.
 template <class Work>

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <vector>
 
+#include "base/parallel.hpp"
 #include "base/random.hpp"
 
 namespace headlens {
@@ -62,6 +63,7 @@ double function_correlation(const Split& split, const Matrix<double>& residual, 
       sums(row / k, j) += split.train_x(row, j) / std::sqrt(static_cast<double>(k));
   double largest = 0;
   for (int index = 0; index < 2 * kFunctions; ++index) {
+    heed();
     const std::vector<double> g = random_function(split, sums, seed, index);
     for (Index c = 0; c < residual.cols(); ++c) {
       double sum = 0, squares = 0;

@@ -1,5 +1,6 @@
-"""SIGTERM ends every command within a moment, whatever it is at, with nothing written; and what it shows meanwhile."""
+"""SIGTERM and time limits end every command within a moment, whatever it is at; and what it shows meanwhile."""
 
+import json
 import os
 import pty
 import select
@@ -33,6 +34,10 @@ def folder(tmp_path_factory):
     run("fit few.npz --heads inf -o infinite.hlm", cwd=at)
     run("generate hard-parity --dim 40 --size 3 --count 4 -o ex.npz --layer-out layer.npz", cwd=at)
     run("generate attention-layer --dim 24 --tokens 8 --count 4000 --noise 1 -o noisy.npz", cwd=at)
+    run(
+        "generate hard-parity --dim 60 --size 6 --count 20000 -o hidden.npz --layer-out hidden.layer.npz",
+        cwd=at,
+    )
     (at / "study.toml").write_text(
         'name = "s"\ncommand = "fit"\nseeds = [1]\n[fixed]\ntask = "power-mean"\nheads = 1000\n'
         "[grid]\nsamples = [5000, 6000]\n"
@@ -69,6 +74,7 @@ COMMANDS = {
     "theory": "theory native --model mlp --dim 1000000",
     "gradient descent": "recover noisy.npz --method gradient --heads 8 --steps 1000000 -o m",
     "best fit": "recover noisy.npz --best-fit --heads 8 --starts 100 -o m",
+    "sculpting": "recover noisy.npz --method sculpt --heads 8 -o m",
     "study": "study run study.toml -o r.db",
 }
 
@@ -92,6 +98,34 @@ def test_sigterm(folder, case):
     for name in ("r.db", "r.db-wal", "r.db-shm"):
         (folder / name).unlink(missing_ok=True)
     assert sorted(p.name for p in folder.iterdir()) == before
+
+
+LIMITED = {
+    "search": "noisy.npz",
+    "given heads": "noisy.npz --heads 8",
+    "spectral starts": "noisy.npz --start spectral",
+    "best fit": "noisy.npz --heads 8 --best-fit",
+    "sculpting": "noisy.npz --method sculpt --heads 8",
+    "sculpting alone": "noisy.npz --method sculpt --heads 8 --no-polish",
+    "sculpting by linear programs": "noisy.npz --method sculpt --sculpt-form lp --heads 8",
+    "sculpting by membership": "noisy.npz --method sculpt --span-form membership --heads 8",
+    "moments": "noisy.npz --method moments --heads 16",
+    "gradient descent": "noisy.npz --method gradient --heads 8 --steps 1000000",
+    "brute force": "hidden.npz --method brute-force --heads 12",
+}
+
+
+@pytest.mark.parametrize("case", LIMITED)
+def test_a_time_limit_ends_every_method(folder, tmp_path, case):
+    """With a status that claims nothing, and whatever was found so far."""
+    begun = time.monotonic()
+    words = ("recover", LIMITED[case], "--threads 1 --time-limit 0.5 --json -o", tmp_path / "layer.npz")
+    done = run(*words, cwd=folder, timeout=60, status=3)
+    assert time.monotonic() - begun < 0.5 + SOON
+    found = json.loads(done.stdout)
+    assert found["status"] == "stalled" and "time limit" in found["reason"] and found["advice"]
+    assert not found["per_head"] and found["best_fit"] is None
+    assert not (tmp_path / "layer.npz").exists()
 
 
 def test_sigterm_inside_one_long_call_of_lapack(tmp_path):

@@ -4,9 +4,11 @@
 
 #include <cmath>
 
+#include "attention/packing.hpp"
 #include "base/random.hpp"
 #include "headlens/error.hpp"
 #include "headlens/recover.hpp"
+#include "recover/certify.hpp"
 #include "recover/distinct.hpp"
 #include "recover/swapped.hpp"
 #include "recover/token_span.hpp"
@@ -43,6 +45,28 @@ void expect_bars_hold(const Recovery& recovery, const AttentionLayer& truth, con
     EXPECT_LE(match.theta_error, head.theta_bar + 1e-14) << what;
     EXPECT_LE(match.w_error, head.w_bar + 1e-14) << what;
   }
+}
+
+// Heads that predict every digit and meet every challenge are certified by a proof, and by nothing less.
+TEST(Certificate, NeedsAProofThatWasMade) {
+  const AttentionLayer layer = draw_teacher({.heads = 1, .dim = 3, .seed = 1});
+  const Examples examples = gaussian_examples(layer, 60, 3, 2);
+  const Split split = hold_out(examples);
+  const Candidate exact{pack_theta(layer.theta), Matrix<double>::zeros(3, 3), 0, 0};
+  const Challenge met{.agrees = true, .leaves_noise = true, .bars_tell = true, .returns = true};
+  EXPECT_EQ(verdict(split, exact, met, Proof{}, false), RecoveryStatus::not_identified);
+  EXPECT_EQ(verdict(split, exact, met, Proof{}, true), RecoveryStatus::stalled);
+  EXPECT_EQ(verdict(split, exact, met, Proof{.doubt = Doubt::none}, false), RecoveryStatus::recovered);
+}
+
+// Challenges that the time limit cut short may look as if they were met.
+TEST(Certificate, IsNotApproximateOnceTheTimeIsOver) {
+  const Examples examples = gaussian_examples(draw_teacher({.heads = 1, .dim = 3, .seed = 1}), 60, 3, 2);
+  const Split split = hold_out(examples);
+  const Candidate noisy{Matrix<double>::zeros(3, 3), Matrix<double>::zeros(3, 3), 0.1, 0.1};
+  const Challenge met{.agrees = true, .leaves_noise = true, .bars_tell = true, .returns = true};
+  EXPECT_EQ(verdict(split, noisy, met, Proof{}, false), RecoveryStatus::approximate);
+  EXPECT_EQ(verdict(split, noisy, met, Proof{}, true), RecoveryStatus::stalled);
 }
 
 TEST(Certificate, HoldsForNearlyParallelHeads) {
