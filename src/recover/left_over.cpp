@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/random.hpp"
+#include "linalg/vector_space.hpp"
 #include "recover/bounds.hpp"
 #include "recover/certify.hpp"
 #include "recover/grow.hpp"
