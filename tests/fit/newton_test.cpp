@@ -9,7 +9,7 @@
 namespace headlens {
 namespace {
 
-using namespace headlens::testing;
+using namespace headlens::small_convex;
 
 constexpr double ridge = 0.05;
 

@@ -12,7 +12,7 @@
 namespace headlens {
 namespace {
 
-using namespace headlens::testing;
+using namespace headlens::small_convex;
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 

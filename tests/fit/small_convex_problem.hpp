@@ -10,7 +10,7 @@
 #include "fit/loss.hpp"
 #include "linalg/block_operator.hpp"
 
-namespace headlens::testing {
+namespace headlens::small_convex {
 
 enum class Case { squared, huber, binary_logistic, multinomial, binary_hinge, many_hinge };
 inline const std::vector<Case> all_cases = {Case::squared,     Case::huber,        Case::binary_logistic,
@@ -175,4 +175,4 @@ inline double hinge_dual_optimum(const SmallProblem& problem, const LossFunction
   return total;
 }
 
-}  // namespace headlens::testing
+}  // namespace headlens::small_convex
