@@ -99,7 +99,7 @@ TEST_F(ModelFile, RefusesWhatIsNotAModel) {
   };
   EXPECT_THAT(broken([](Model& m) { m.values = Array(DType::f64, {12, 3, 4}); }), HasSubstr("values"));
   EXPECT_THAT(broken([](Model& m) { m.dim = 5; }), HasSubstr("heads"));
-  EXPECT_THAT(broken([](Model& m) { m.features.heads = Index{1} << 40; }), HasSubstr("impossible"));
+  EXPECT_THAT(broken([](Model& m) { m.features.heads = Index{1} << 39; }), HasSubstr("impossible"));
   EXPECT_THAT(broken([](Model& m) { m.classes = {1, 2, 3}; }), HasSubstr("classes"));
   EXPECT_THAT(broken([](Model& m) {
                 m.values = Array(DType::f64, m.values.shape());
