@@ -79,8 +79,10 @@ struct Store::Connection {
     throw Bug("unreachable");
   }
 
-  // Another program's file, a newer one, a damaged one.
+  // Another program's file, a newer one, a damaged one. One transaction, so that every answer is of one
+  // moment: another process may be making the store.
   void check() {
+    const SQLite::Transaction one_moment(database);
     const int application = database.execAndGet("PRAGMA application_id").getInt();
     const int version = database.execAndGet("PRAGMA user_version").getInt();
     const bool empty = database.execAndGet("SELECT count(*) FROM sqlite_master").getInt() == 0;
