@@ -12,7 +12,7 @@
 
 #include "fit/problem.hpp"
 
-namespace headlens {
+namespace headlens::training {
 
 double score_digits(const Problem& problem);
 
@@ -24,4 +24,4 @@ double enough_digits(const Problem& problem);
 // What to do about it.
 std::string lost_digits_note(const Problem& problem, double digits);
 
-}  // namespace headlens
+}  // namespace headlens::training

@@ -7,10 +7,12 @@
 #include <vector>
 
 #include "base/random.hpp"
-#include "fit/loss.hpp"
+#include "fit/convex/loss.hpp"
 #include "linalg/block_operator.hpp"
 
 namespace headlens::testing {
+
+using training::LossFunction;
 
 enum class Case { squared, huber, binary_logistic, multinomial, binary_hinge, many_hinge };
 inline const std::vector<Case> all_cases = {Case::squared,     Case::huber,        Case::binary_logistic,

@@ -6,14 +6,15 @@
 
 #include "base/parallel.hpp"
 #include "base/random.hpp"
+#include "cpu/kernels/moments.hpp"
 #include "headlens/kernel.hpp"
-#include "kernels/moments.hpp"
 #include "reference/random_sets.hpp"
 
 namespace headlens {
 namespace {
 
 using namespace reference;
+using namespace cpu;
 
 constexpr Index kPairs = 1000, kHeads = 6000, kDim = 2, kExtended = kDim + 1;
 
