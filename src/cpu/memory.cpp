@@ -20,6 +20,7 @@ using backend::Shape;
 using backend::Side;
 
 constexpr double kDouble = 8, kFloat = 4;
+constexpr double kSmall = 1 << 16;  // words, options, lists of penalties
 
 double as_double(Index i) { return static_cast<double>(i); }
 double square(double size) { return size * size; }
@@ -55,7 +56,21 @@ struct DesignBytes {
   double gram_pass(Side side) const { return side == Side::dual ? chunk : row_block; }
 };
 
-DesignBytes head_design(const Shape& shape) {
+// What the threads hold while they compute features: tokens of a tile of sets, packed and, for mlp, in rows,
+// and a group of heads.
+double map_scratch(const Shape& shape, int threads) {
+  const FeatureOptions& f = shape.features;
+  const double tokens = as_double(shape.sets.max_keys() + 1), dim = as_double(shape.sets.dim() + 1);
+  const double sets = std::clamp(65536.0 / tokens, 1.0, 64.0);
+  const double block = f.kind == ModelKind::mlp
+                           ? sets * (tokens * dim + 256)
+                           : as_double(rfa_scratch_items(shape.sets.dim(), shape.sets.max_keys()));
+  // Products of floats are taken in tiles of doubles.
+  const double converted = f.precision == Precision::f32 ? 32 * 512 * kDouble : 0;
+  return threads * (item_of(f) * (sets * tokens * dim + block) + converted);
+}
+
+DesignBytes head_design(const Shape& shape, int threads) {
   const FeatureOptions& f = shape.features;
   const Index n = shape.sets.count(), dim = shape.sets.dim();
   const Index keys = f.kind == ModelKind::mlp ? shape.sets.keys_of(0) : 0;
@@ -68,7 +83,7 @@ DesignBytes head_design(const Shape& shape) {
   const double stored = out.item * head_items(f, dim, keys);
   const double packed = stored / as_double(f.heads) * blocks.count * as_double(blocks.heads);
   const double means = out.columns * (4 * kDouble + 2 * out.item);
-  out.fixed = data_bytes(shape.sets) + stored + packed + means;
+  out.fixed = data_bytes(shape.sets) + stored + packed + means + map_scratch(shape, threads);
   out.block = rows_of_block(shape.block_sets, static_cast<Index>(out.columns));
   if (shape.hold) {
     out.held = out.rows * out.columns * out.item;
@@ -98,7 +113,7 @@ DesignBytes centre_design(const Shape& shape, int threads) {
   out.rows = as_double(shape.sets.count());
   out.columns = out.used = m;
   out.fixed = data_bytes(shape.sets) + support_bytes(shape, m) + square(m) * kDouble +
-              closed_form_bytes(shape, threads) + m * 6 * kDouble;
+              closed_form_bytes(shape, threads) + m * 6 * kDouble + threads * square(128) * kDouble;
   out.block = rows_of_block(shape.block_sets > 0 ? shape.block_sets : kRowTile, shape.centres);
   if (shape.hold) {
     out.held = out.rows * m * kDouble;
@@ -114,9 +129,12 @@ double gram_scratch(const DesignBytes& design, int threads) {
   return design.item == kFloat ? threads * square(kLargestSquareTile) * kFloat : 0.0;
 }
 
-// Integers of one panel of a rounded Gram matrix, and floats of a chunk or tile of doubles.
-double rounded_scratch(const DesignBytes& design, Side side, double size) {
-  const double integers = size / kSingleLanes * as_double(float_products(simd_level()).group_items) * 4;
+// Integers of one panel of a rounded Gram matrix, what the threads gather them from, and floats of a chunk or
+// tile of doubles.
+double rounded_scratch(const DesignBytes& design, Side side, double size, int threads) {
+  const double groups = std::ceil(size / kSingleLanes);
+  const double integers = groups * (as_double(float_products(simd_level()).group_items) + kSingleLanes) * 4 +
+                          threads * as_double(kSingleLanes * kRoundedSteps) * kFloat;
   if (design.item == kFloat) return integers;
   const double rows = std::min(design.rows, as_double(kRowTile));
   const double pass = side == Side::dual ? design.chunk : rows * design.columns * kDouble;
@@ -152,8 +170,10 @@ double float_gram(const Route& route, const DesignBytes& design, const Shape& sh
   const bool dual = route.side == Side::dual;
   const double size = dual ? design.rows : design.used, q = as_double(shape.outputs);
   const double gram = square(size) * kFloat;
-  const double summed = gram + design.gram_pass(route.side) + rounded_scratch(design, route.side, size);
-  const double refined = gram + design.gram_pass(route.side) + 8 * size * q * kDouble;
+  const double summed =
+      gram + design.gram_pass(route.side) + rounded_scratch(design, route.side, size, threads);
+  // Conjugate gradients, and values V = Phi^T alpha while the factor is still there.
+  const double refined = gram + (dual ? design.widest() : design.row_block) + 8 * size * q * kDouble;
   if (route.method == Method::cholesky) return std::max(summed, refined);
   const double penalties = as_double(shape.penalties) * q;
   const double left_out = std::min(design.rows, 512.0) * size * kFloat;
@@ -164,15 +184,18 @@ double float_gram(const Route& route, const DesignBytes& design, const Shape& sh
                                    (design.item == kDouble ? std::min(design.rows, as_double(design.block)) *
                                                                  design.columns * kFloat
                                                            : 0.0);
-  return std::max({summed + left_out, band + penalties * design.rows * kFloat + fitted, refined + left_out});
+  return std::max({summed + left_out, band + penalties * design.rows * kFloat + fitted,
+                   refined + left_out + band_bytes(size, kFloat, 0) + factor_bytes(size, kFloat)});
 }
 
 // Sketches and the products of one application.
 double sketch_bytes(const Route& route, const DesignBytes& design, const Shape& shape) {
   const double rank = as_double(shape.sketch), size = design.size(route.side);
-  if (shape.sketch == 0) return 2 * square(size) * kDouble + design.row_block;
+  if (shape.sketch == 0)  // the centres' own
+    return square(size) * kDouble + std::max(design.row_block, 256 * size * kDouble);
   if (route.side == Side::dual)
-    return (4 * size + std::min(design.columns, 2048.0)) * rank * kDouble + design.chunk;
+    return std::max((4 * size + std::min(design.columns, 2048.0)) * rank * kDouble + design.chunk,
+                    size * rank * kDouble + design.row_block);
   return (3 * size + std::min(design.rows, as_double(8 * kRowTile))) * rank * kDouble + design.row_block;
 }
 
@@ -211,11 +234,12 @@ double route_bytes(const Route& route, const Shape& shape, int threads) {
     design.rows = as_double(shape.sets.count());
     // The kernel matrix is kept to measure the residual with; the solver has a copy.
     const double kernel = square(design.rows) * kDouble;
-    return data_bytes(shape.sets) + support_bytes(shape, design.rows) + kernel +
+    return kSmall + data_bytes(shape.sets) + support_bytes(shape, design.rows) + kernel +
            std::max(closed_form_bytes(shape, threads), solver_bytes(route, design, shape, threads));
   }
-  const DesignBytes design = shape.features.infinite() ? centre_design(shape, threads) : head_design(shape);
-  return design.fixed + design.held + solver_bytes(route, design, shape, threads);
+  const DesignBytes design =
+      shape.features.infinite() ? centre_design(shape, threads) : head_design(shape, threads);
+  return kSmall + design.fixed + design.held + solver_bytes(route, design, shape, threads);
 }
 
 }  // namespace headlens::cpu

@@ -104,6 +104,7 @@ std::optional<Matrix<double>> solve_kernel(const Problem& problem, const Plan& p
 Fit fit_exactly(const Problem& problem, const Plan& plan, const backend::Context& context) {
   FitReport report;
   report.solver = Solver::dual;
+  report.backend = context.machine.name();
   report.ridge = problem.options.ridge.value_or(0);
   std::vector<double> offset;
   const Matrix<double> y = centre_targets(problem, offset);
@@ -131,6 +132,7 @@ Fit fit_centres(const Problem& problem, const Plan& plan, const backend::Context
   Solution solution = problem.is_squared_ridge() ? solve_ridge(*design, problem, plan, context)
                                                  : solve_convex(*design, problem, plan, context);
   FitReport& report = solution.report;
+  report.backend = context.machine.name();
   report.method = join("Nystrom with ", plan.centres, " centres, ", report.method);
   report.predicted_peak_bytes =
       static_cast<std::uint64_t>(solution.fell_back ? plan.exact_bytes : plan.peak_bytes);

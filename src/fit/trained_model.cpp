@@ -29,6 +29,7 @@ std::map<std::string, std::string> report_entries(const Problem& problem, const 
   std::map<std::string, std::string> entries{
       {"status", name(report.status)},
       {"method", report.method},
+      {"backend", report.backend},
       {"sets", fmt::format("{}", problem.count())},
       {"ridge", fmt::format("{}", report.ridge)},
       {"ridge_rule", report.ridge_rule},
