@@ -2,7 +2,7 @@
 #include "backend/backend.hpp"
 #include "cpu/design/centre_design.hpp"
 #include "cpu/design/design_matrix.hpp"
-#include "cpu/kernels/kernel_gram.hpp"
+#include "cpu/design/kernel_gram.hpp"
 #include "cpu/kernels/products.hpp"
 #include "cpu/memory.hpp"
 #include "cpu/scorers/model_features.hpp"

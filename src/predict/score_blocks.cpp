@@ -33,9 +33,9 @@ struct Team {
 };
 
 Team make_team(const Model& model, const backend::Scorer& scorer, Index block_sets, Index all_sets,
-               double fixed_bytes, double read_bytes, const Execution& execution) {
+               double fixed_bytes, double read_bytes, const backend::Context& context) {
   Team team;
-  (scorer.wants_all_threads() ? team.threads_each : team.blocks) = thread_count(execution);
+  (scorer.wants_all_threads() ? team.threads_each : team.blocks) = context.threads;
   const double scores = 8.0 * static_cast<double>(block_sets) * static_cast<double>(model.outputs);
   const double model_bytes =
       static_cast<double>(model.heads.bytes() + model.values.bytes()) + scorer.packed_bytes();
@@ -43,7 +43,7 @@ Team make_team(const Model& model, const backend::Scorer& scorer, Index block_se
     const double each = scores + read_bytes + scorer.buffer_bytes(block_sets, team.threads_each);
     return fixed_bytes + model_bytes + team.blocks * each;
   };
-  const MemoryBudget budget(execution);
+  const MemoryBudget budget(context.execution);
   while (team.blocks > 1 && !budget.fits(needed())) --team.blocks;
   budget.require(needed(), join("prediction of ", all_sets, " sets"));
   return team;
@@ -76,11 +76,12 @@ Matrix<double> score(const Model& model, const backend::Scorer& scorer, const Se
 void score_blocks(const Model& model, const Sets& sets, const Execution& execution, ScoreSink& sink) {
   const Heed heeding(execution);
   check_fits(model, sets);
-  const auto scorer = backend::context_of(execution).machine.make_scorer(model, sets.max_keys());
+  const backend::Context context = backend::context_of(execution);
+  const auto scorer = context.machine.make_scorer(model, sets.max_keys());
   const Index n = sets.count();
   const double data = static_cast<double>(sets.query().bytes() + sets.keys().bytes());
   const Index step = rows_in_block(*scorer, n, data / static_cast<double>(n));
-  const Team team = make_team(model, *scorer, step, n, sink.bytes() + data, 0, execution);
+  const Team team = make_team(model, *scorer, step, n, sink.bytes() + data, 0, context);
   sink.start(tile_count(n, step));
   for_blocks(team, tile_count(n, step), execution, [&](Index block, int threads) {
     const Tile range = tile_at(n, step, block);
@@ -92,12 +93,13 @@ void score_blocks(const Model& model, const Sets& sets, const Execution& executi
 void score_blocks(const Model& model, SetReader& reader, const Execution& execution, ScoreSink& sink) {
   const Heed heeding(execution);
   check_fits(model, reader);
-  const auto scorer = backend::context_of(execution).machine.make_scorer(model, reader.max_keys());
+  const backend::Context context = backend::context_of(execution);
+  const auto scorer = context.machine.make_scorer(model, reader.max_keys());
   const Index sets_in_row = reader.count() / reader.rows();
   const Index step = rows_in_block(*scorer, reader.rows(), reader.row_bytes());
   const double offsets = 8.0 * static_cast<double>(reader.equal_sizes() ? 0 : reader.rows());
   const Team team = make_team(model, *scorer, step * sets_in_row, reader.count(), sink.bytes() + offsets,
-                              reader.largest_block_bytes(step), execution);
+                              reader.largest_block_bytes(step), context);
   sink.start(tile_count(reader.rows(), step));
   std::timed_mutex mutex;  // one thread reads while the others compute
   bool readable = true;

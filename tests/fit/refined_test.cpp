@@ -9,6 +9,7 @@
 #include "base/random.hpp"
 #include "features/heads.hpp"
 #include "fit/penalties.hpp"
+#include "reference/backends.hpp"
 #include "reference/random_sets.hpp"
 
 namespace headlens::training {
@@ -19,14 +20,17 @@ using namespace reference;
 constexpr double kEpsFloat = std::numeric_limits<float>::epsilon();
 
 struct Case {
+  Execution execution;
   LabelledSets data;
   FitOptions options;
   Array heads;
   Matrix<double> y;
   bool dual;
 
-  Case(Index n, Index count, bool intercept, Index outputs = 1)
-      : data(labelled(equal_sets<double>(n, 3, 3, 3), 4, outputs)), dual(n <= 4 * count) {
+  Case(Execution run, Index n, Index count, bool intercept, Index outputs = 1)
+      : execution(std::move(run)),
+        data(labelled(equal_sets<double>(n, 3, 3, 3), 4, outputs)),
+        dual(n <= 4 * count) {
     options.features.heads = count;
     options.intercept = intercept;
     options.features = with_default_scales(options.features, 3);
@@ -70,16 +74,16 @@ struct Case {
   double largest_shift(const std::vector<RidgeTrial>& trials) const {
     return trials.front().ridge * double(y.rows());
   }
-
-  Execution execution{.threads = 1};
 };
+
+using Refined = OnEveryBackend;
 
 // All examples are left out (n <= kLeftOut), so float rounding is the only difference. It moves A by c n eps
 // |A| at most and A^-1, of which the error is a quotient of squares, by four times that over the shift.
-TEST(Refined, AgreesWithTheExactPath) {
+TEST_P(Refined, AgreesWithTheExactPath) {
   for (const bool intercept : {true, false})
     for (const auto& [n, heads] : {std::pair<Index, Index>{200, 100}, {400, 30}}) {
-      const Case given(n, heads, intercept, 2);
+      const Case given(execution(), n, heads, intercept, 2);
       const auto single = given.single();
       ASSERT_TRUE(single);
       const FloatChoice exact = given.exact();
@@ -99,9 +103,9 @@ TEST(Refined, AgreesWithTheExactPath) {
 // 512 of 900 examples, fixed seeds: over 12 draws the mean of the estimate is the exact error, to four
 // standard errors of that mean (exceeded by chance with probability 0.002) and the bias of a quotient, below
 // 1%.
-TEST(Refined, EstimatesFromSomeExamples) {
+TEST_P(Refined, EstimatesFromSomeExamples) {
   for (const Index heads : {300, 150}) {  // dual, primal
-    Case given(900, heads, true);
+    Case given(execution(), 900, heads, true);
     const FloatChoice exact = given.exact();
     std::vector<std::vector<double>> ratios(exact.trials.size());
     constexpr int kDraws = 12;
@@ -125,9 +129,9 @@ TEST(Refined, EstimatesFromSomeExamples) {
   }
 }
 
-TEST(Refined, InverseHasAFewDigits) {
+TEST_P(Refined, InverseHasAFewDigits) {
   for (const Index heads : {100, 30}) {
-    const Case given(250, heads, true);
+    const Case given(execution(), 250, heads, true);
     const auto single = given.single();
     ASSERT_TRUE(single);
     const double shift = single->ridge * 250;
@@ -158,16 +162,19 @@ TEST(Refined, InverseHasAFewDigits) {
   }
 }
 
-TEST(Refined, RefusesWhatLeavesTheRangeOfFloat) {
+TEST_P(Refined, RefusesWhatLeavesTheRangeOfFloat) {
   for (const double scale : {1e-9, 1e9}) {
-    Case given(100, 40, true);
+    Case given(execution(), 100, 40, true);
     given.data.sets = Sets::from_arrays(normal_array<double>({100, 3}, 6, scale),
                                         normal_array<double>({100, 3, 3}, 5, scale));
     EXPECT_FALSE(given.single());
   }
 }
 
-TEST(Refined, DrawsDifferentExamples) {
+INSTANTIATE_TEST_SUITE_P(Backends, Refined, testing::ValuesIn(backend_names()),
+                         [](const auto& test) { return test.param; });
+
+TEST(LeftOut, DrawsDifferentExamples) {
   EXPECT_EQ(draw_examples(3, 5, 1), (std::vector<Index>{0, 1, 2}));
   const std::vector<Index> some = draw_examples(1000, 100, 1);
   EXPECT_EQ(std::set<Index>(some.begin(), some.end()).size(), 100U);

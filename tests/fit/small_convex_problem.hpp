@@ -117,7 +117,9 @@ PrimalPoint descend(const SmallProblem& problem, const LossFunction& loss, doubl
   double size = static_cast<double>(problem.n);
   for (Index i = 0; i < problem.n * problem.p; ++i)
     size += problem.features.data()[i] * problem.features.data()[i];
-  const double step = 1 / (loss.curvature_bound() * loss.share_bound() * size + 2 * ridge);
+  double share = 0;
+  for (Index i = 0; i < problem.n; ++i) share = std::max(share, loss.share(i));
+  const double step = 1 / (loss.curvature_bound() * share * size + 2 * ridge);
   PrimalPoint at{std::vector<double>(static_cast<std::size_t>(problem.p * q), 0.0),
                  std::vector<double>(static_cast<std::size_t>(q), 0.0)};
   Matrix<double> slopes(problem.n, q), slope(problem.p, q);

@@ -4,7 +4,7 @@
 #include <atomic>
 
 #include "base/parallel.hpp"
-#include "cpu/features/lane_sums.hpp"
+#include "cpu/features/lane_products.hpp"
 #include "cpu/features/mlp.hpp"
 #include "cpu/features/rfa.hpp"
 #include "cpu/features/set_tile.hpp"
@@ -93,7 +93,7 @@ class AttentionFeatures final : public HeadMap<T> {
     for (Index first = begin; first < end; first += tile_sets) {
       const Index count = std::min(tile_sets, end - first);
       Tile tile(*this, sets, first, first + count, table);
-      LaneSums<T> sums(level_, count, values.rows);
+      LaneProducts<T> sums(level_, count, values.rows);
       for (Index b = 0; b < blocks(); ++b) {
         heed();
         finite = tile.compute(b, phi.data(), width) && finite;

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "base/parallel.hpp"
-#include "cpu/features/lane_sums.hpp"
+#include "cpu/features/lane_products.hpp"
 #include "cpu/features/set_tile.hpp"
 #include "headlens/error.hpp"
 #include "linalg/blas.hpp"
@@ -66,7 +66,7 @@ class MlpMap final : public HeadMap<T> {
     for (Index first = begin; first < end; first += kTileSets) {
       const Index count = std::min(kTileSets, end - first);
       const Matrix<T> rows = flatten(sets, first, first + count, table);
-      LaneSums<T> sums(simd_level(), count, values.rows);
+      LaneProducts<T> sums(simd_level(), count, values.rows);
       for (Index b = 0; b < blocks(); ++b) {
         heed();
         project(rows, b, block);

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "cpu/features/lane_sums.hpp"
+#include "cpu/features/lane_products.hpp"
 #include "cpu/kernels/closed_form.hpp"
 #include "cpu/scorers/scorers.hpp"
 #include "features/support.hpp"
@@ -29,7 +29,7 @@ class KernelScorer final : public backend::Scorer {
     Matrix<double> entries = Matrix<double>::zeros(last - first, padded_support());
     kernel_.compute(left, first, last, right, entries.view().block(0, 0, last - first, support_.count()),
                     {.threads = threads});
-    LaneSums<double> sums(simd_level(), last - first, out.cols);
+    LaneProducts<double> sums(simd_level(), last - first, out.cols);
     sums.add(entries.data(), entries.cols(), values_);
     sums.write(out);
   }

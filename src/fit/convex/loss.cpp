@@ -222,8 +222,6 @@ double LossFunction::curvature_bound() const {
   throw Bug("loss: unknown kind");
 }
 
-double LossFunction::share_bound() const { return *std::max_element(shares_->begin(), shares_->end()); }
-
 double LossFunction::smoothing_slack(MatrixView<const double> scores) const {
   check(scores);
   double total = 0;

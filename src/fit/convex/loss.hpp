@@ -3,11 +3,10 @@
 //   squared      sum_c (f_c - y_c)^2
 //   huber        sum_c r^2 / 2 where |r| = |f_c - y_c| <= delta, delta (|r| - delta / 2) beyond
 //   logistic     two classes, one score: log(1 + exp(-s f)), s = -1 for class 0 and +1 for class 1
-//                more, one score a class: log sum_c exp(f_c) - f_label
+//                more, one score per class: log sum_c exp(f_c) - f_label
 //   hinge        two classes, one score: max(0, 1 - s f); more: the sum over classes of one against the rest
-//   hinge_gamma  the hinge made smooth: (1 - u)^2 / (2 gamma) where 1 - gamma < u = s f < 1, and below that
-//   line
-//                1 - u - gamma / 2. Hence hinge - gamma / 2 <= hinge_gamma <= hinge.
+//   hinge_gamma  the hinge made smooth: (1 - u)^2 / (2 gamma) where 1 - gamma < u = s f < 1,
+//                1 - u - gamma / 2 where u is below that. Hence hinge - gamma / 2 <= hinge_gamma <= hinge.
 //
 // Every call costs O(n q). Rows of weight 0 do not count: cross-validation masks rows instead of copying
 // data.
@@ -22,7 +21,7 @@
 
 namespace headlens::training {
 
-// The second derivative of L at one F: block diagonal, one positive semidefinite q x q block an example.
+// The second derivative of L at one F: block diagonal, one positive semidefinite q x q block per example.
 class Curvature {
  public:
   Index rows() const { return blocks_.rows(); }
@@ -63,10 +62,8 @@ class LossFunction {
   void gradient(MatrixView<const double> scores, MatrixView<double> out) const;
   Curvature curvature(MatrixView<const double> scores) const;
 
-  // Largest eigenvalue a block can have at weight 1 (infinite for the hinge itself), and at the given
-  // weights.
+  // Largest eigenvalue a block can have at weight 1 (infinite for the hinge itself).
   double curvature_bound() const;
-  double share_bound() const;  // max_i w_i / sum w
 
   // The gradient G of the smoothed loss is an epsilon-subgradient of the hinge: for every F',
   //   L(F') >= L(F) + <G, F' - F> - epsilon,  epsilon = sum_i share_i (1 - u)(1 - a), a = min(1, (1 - u) /

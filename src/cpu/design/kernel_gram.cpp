@@ -1,4 +1,4 @@
-#include "cpu/kernels/kernel_gram.hpp"
+#include "cpu/design/kernel_gram.hpp"
 
 #include <limits>
 #include <numeric>

@@ -10,9 +10,9 @@
 namespace headlens::cpu {
 
 template <class T>
-class LaneSums {
+class LaneProducts {
  public:
-  LaneSums(SimdLevel level, Index sets, Index outputs)
+  LaneProducts(SimdLevel level, Index sets, Index outputs)
       : function_(lane_product_function<T>(level)),
         sets_(sets),
         outputs_(outputs),
