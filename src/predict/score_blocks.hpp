@@ -1,5 +1,5 @@
 // The scores of all sets, in blocks: from memory, or from a file that is read as they are needed. Memory
-// grows with the blocks at work, one a thread, not with the sets. Blocks depend on shapes alone.
+// grows with the blocks at work, one per thread, not with the sets. Blocks depend on shapes alone.
 #pragma once
 
 #include "headlens/execution.hpp"

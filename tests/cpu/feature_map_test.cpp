@@ -5,7 +5,7 @@
 
 #include <limits>
 
-#include "base/cpu.hpp"
+#include "cpu/levels.hpp"
 #include "features/heads.hpp"
 #include "headlens/error.hpp"
 #include "reference/features.hpp"
@@ -15,13 +15,6 @@ namespace headlens::cpu {
 namespace {
 
 using namespace reference;
-
-std::vector<SimdLevel> levels() {
-  std::vector<SimdLevel> out{SimdLevel::portable};
-  if (simd_level() >= SimdLevel::avx2) out.push_back(SimdLevel::avx2);
-  if (simd_level() >= SimdLevel::avx512) out.push_back(SimdLevel::avx512);
-  return out;
-}
 
 template <class T>
 Precision precision_of() {

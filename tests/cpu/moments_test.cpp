@@ -8,17 +8,11 @@
 
 #include "base/random.hpp"
 #include "cpu/kernels/moment_rows.hpp"
+#include "cpu/levels.hpp"
 #include "reference/moments.hpp"
 
 namespace headlens::cpu {
 namespace {
-
-std::vector<SimdLevel> levels() {
-  std::vector<SimdLevel> out{SimdLevel::portable};
-  if (simd_level() >= SimdLevel::avx2) out.push_back(SimdLevel::avx2);
-  if (simd_level() >= SimdLevel::avx512) out.push_back(SimdLevel::avx512);
-  return out;
-}
 
 // Every product and probability is rounded once or twice: a few ulp of the largest term, 1 + |h k|.
 void expect_moments(double h, double k, double rho) {

@@ -5,7 +5,13 @@
 #include <atomic>
 #include <cerrno>
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(__GLIBC__)
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define HEADLENS_SANITIZED
+#endif
+#endif
+#if defined(HEADLENS_SANITIZED) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || \
+    !defined(__GLIBC__)
 #define HEADLENS_COUNTS 0
 #else
 #define HEADLENS_COUNTS 1

@@ -14,11 +14,11 @@
 namespace headlens::cpu {
 namespace {
 
-constexpr Index kTileSets =
-    60;  // a multiple of kGroup; a tile of tokens and one block of heads stay in cache
+// A multiple of kGroup; a tile of tokens and one block of heads stay in cache.
+constexpr Index kTileSets = 60;
 constexpr Index kTileBlocks = 16;  // of heads: few sets still make work for several threads
 
-// Fewer sets where they are large: a tile is done between two questions whether to stop.
+// Fewer sets where sets are large, because the question whether to stop is asked once per tile.
 Index sets_in_tile(Index max_keys) {
   constexpr Index kTileKeys = 1 << 16;
   return std::clamp<Index>(kTileKeys / std::max<Index>(1, max_keys), 1, kTileSets);

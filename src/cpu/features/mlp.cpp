@@ -13,9 +13,9 @@
 namespace headlens::cpu {
 namespace {
 
-constexpr Index kNeurons = 256;  // neurons to a block
-constexpr Index kTileSets =
-    64;  // fixed, so that each GEMM call and hence each bit is the same for every range
+constexpr Index kNeurons = 256;  // per block
+// Fixed, so that each GEMM call and hence each bit is the same for every range.
+constexpr Index kTileSets = 64;
 
 template <class T>
 class MlpMap final : public HeadMap<T> {

@@ -1,4 +1,4 @@
-// The plain random-feature network: phi_m = relu(<w_m, [xt_0 .. xt_N]>), one GEMM a tile of sets.
+// The plain random-feature network: phi_m = relu(<w_m, [xt_0 .. xt_N]>), one GEMM per tile of sets.
 #pragma once
 
 #include <memory>

@@ -6,7 +6,7 @@
 //
 // Heads lie across vector lanes, kLanes at a time, so every step is a fused multiply-add of lanes by one
 // scalar of a token: no shuffles, no reductions. The trailing 1 of xt = [x; 1] is never stored. 2 M D (D + 2
-// N) flops a set.
+// N) flops per set.
 #pragma once
 
 #include "base/cpu.hpp"

@@ -6,7 +6,7 @@
 // of the kernel, so any solver for features fits the best function of that form. If the centres are all
 // training sets, that is the exact fit. The jitter, a few rounding errors of the trace, keeps repeated
 // centres from stopping the factorisation. m^2 N^2 / 2 moments and m^3 / 3 flops; then m N^2 moments and m^2
-// flops a set.
+// flops per set.
 #pragma once
 
 #include "cpu/features/feature_map.hpp"

@@ -22,7 +22,7 @@ inline constexpr float kRoundedItem = 32766, kRoundedNorm = 46320;
 
 struct FloatProducts {
   Index group_items;  // of RoundedGroup::integers, aligned to 64 bytes, at most
-  // Rounds vectors that lie side by side, a step a row: from[step * stride + vector].
+  // Rounds vectors that lie side by side, one step per row: from[step * stride + vector].
   void (*round_group)(Index steps, const float* from, Index stride, std::int32_t* integers, float* units);
   // The block out[r][c] += sum_k rows[k][r] columns[k][c], r and c below kSingleLanes: exact sums, rounded
   // when they are added to out.

@@ -71,7 +71,7 @@ class RoundedGram {
     return true;
   }
 
-  // Vectors side by side, a step a row; zeros beyond the last.
+  // Vectors side by side, one step per row; zeros beyond the last.
   void gather(Tile lanes, Tile panel, float* to) const {
     if (lanes.size < kSingleLanes) std::fill_n(to, kSingleLanes * panel.size, 0.0F);
     if (columns_) {

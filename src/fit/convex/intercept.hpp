@@ -3,7 +3,7 @@
 // Eliminating b exactly at every step makes both solvers minimise a function of V alone, h(V) = min_b, which
 // is as smooth and as convex as the loss, and makes their optimality gaps certificates. Uncoupled scores: q
 // monotone root searches inside brackets that follow from the data. Multinomial: Newton in q dimensions, O(n
-// q^2) a step.
+// q^2) per step.
 //
 // A class without examples would send its logistic intercept to infinity. Class shares are therefore clamped
 // to e^-30, i.e. L gains the linear term <pi - clamped pi, b> of size 1e-13 |b|; then |b| stays below about

@@ -4,7 +4,7 @@
 // V = Phi^T A with A n x q, so F = K A + 1 b^T and |V|^2 = <A, K A>; Phi^T g is the gradient, g = L'(F) + 2
 // ridge A. A step solves (D~ K + 2 ridge) dA = -g by conjugate gradients in the inner product <., K .>, where
 // this operator is self-adjoint; D~ = D - D 1 S^-1 1^T D, S = 1^T D 1, is the curvature D of L with b
-// eliminated. One application of K a CG iteration; the line search needs none, since K dA is known.
+// eliminated. One application of K per CG iteration; the line search needs none, since K dA is known.
 //
 // Certificate. b is minimised exactly, and P is 2 ridge strongly convex in V, so P - min P <= <g, K g> / (4
 // ridge). The hinge goes another way, an interior-point path with an exact duality gap (hinge_path.hpp).
@@ -25,7 +25,7 @@ struct NewtonOptions {
   bool intercept = true;
   std::optional<double> tolerance;  // on the relative gap; default 1e-8, 1e-6 for the hinge
   int max_iterations = 200;         // Newton steps
-  int max_inner_iterations = 1000;  // CG iterations a step
+  int max_inner_iterations = 1000;  // CG iterations per step
 
   void validate() const;
 };

@@ -1,5 +1,5 @@
 // The linear systems of a Newton step in function space, where only K = Phi Phi^T can be applied (and may be
-// singular). Both cost one application of K an iteration and return K x for free.
+// singular). Both cost one application of K per iteration and return K x for free.
 #pragma once
 
 #include <functional>

@@ -5,7 +5,7 @@
 // b is eliminated exactly (fit/convex/intercept.hpp), so P becomes h(V) = min_b P(V, b), as smooth and as
 // convex. Then accelerated projected gradients: FISTA with a step length that adapts both ways (Scheinberg,
 // Goldfarb & Bai 2014), restarted when the momentum points uphill (O'Donoghue & Candes 2015), and monotone.
-// One product with Phi and one with Phi^T an iteration, a few more for failed steps and for the certificate.
+// One product with Phi and one with Phi^T per iteration, a few more for failed steps and for the certificate.
 //
 // Certificate, G = grad h(V): convexity gives P - min P <= max_{S in B} <G, V - S> - ridge |V - S|^2. For
 // ridge > 0 the maximum is at S = project(V - G / (2 ridge)); for ridge = 0 it is <G, V> + support(-G). The
