@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "base/parallel.hpp"
-#include "features/feature_map.hpp"
+#include "cpu/features/feature_map.hpp"
 #include "features/heads.hpp"
 #include "headlens/arrays.hpp"
 #include "headlens/blas_core.hpp"
@@ -66,7 +66,7 @@ class MapContender final : public Contender {
     const Array& heads = arrays.at("heads");
     FeatureOptions options{.heads = heads.dim(0),
                            .precision = sizeof(T) == 4 ? Precision::f32 : Precision::f64};
-    map_ = FeatureMap<T>::make(with_default_scales(options, 1), sets_.dim(), 0, heads, simd_level());
+    map_ = cpu::FeatureMap<T>::make(with_default_scales(options, 1), sets_.dim(), 0, heads, simd_level());
     tune();
   }
 
@@ -136,7 +136,7 @@ class MapContender final : public Contender {
 
   Clock clock_;
   Sets sets_;
-  std::unique_ptr<FeatureMap<T>> map_;
+  std::unique_ptr<cpu::FeatureMap<T>> map_;
   std::vector<Matrix<T>> out_;
   Way way_;
 };

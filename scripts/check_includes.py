@@ -16,11 +16,13 @@ ALLOWED = {  # as in src/CMakeLists.txt
     "recover": {"backend", "hardness", "attention", "data", "io", "linalg", "base"},
     "backend": {"linalg", "base"},
     "cpu": {"backend", "attention", "features", "data", "linalg", "base"},
-    "kernels": {"features", "data", "linalg", "base"},
+    "kernels": {"backend", "features", "data", "linalg", "base"},
     "theory": {"data", "linalg", "base"},
-    "fit": {"backend", "kernels", "features", "linalg", "data", "io", "base"},
+    "fit": {"backend", "features", "linalg", "data", "io", "base"},
+    "predict": {"backend", "data", "linalg", "base"},
     "study": {
         "fit",
+        "predict",
         "recover",
         "theory",
         "hardness",
@@ -33,6 +35,16 @@ ALLOWED = {  # as in src/CMakeLists.txt
     },
     "report": {"study", "theory", "io", "base"},
 }
+# Rooms inside a folder: the other rooms that each may include. Files in no room may include every room of their folder.
+ROOMS = {
+    "cpu/products": set(),
+    "cpu/features": set(),
+    "cpu/kernels": {"cpu/features"},
+    "cpu/design": {"cpu/products", "cpu/features", "cpu/kernels"},
+    "cpu/scorers": {"cpu/features", "cpu/kernels", "cpu/design"},
+    "fit/ridge": set(),
+    "fit/convex": set(),
+}
 THIRD_PARTY = re.compile(
     r"^(fmt|CLI|nlohmann|zip|cblas|Clp_C_Interface|Random123|boost|toml\+\+|SQLiteCpp|sqlite3|nanobind)\b"
 )
@@ -44,6 +56,10 @@ def includes(path):
             yield number, found.group(1)
 
 
+def room_of(name):
+    return "/".join(name.split("/")[:2])
+
+
 def problems():
     for path in sorted((ROOT / "src").rglob("*.[ch]pp")):
         folder = path.relative_to(ROOT / "src").parts[0]
@@ -51,6 +67,9 @@ def problems():
             other = name.split("/")[0]
             if other in ALLOWED and other != folder and other not in ALLOWED[folder]:
                 yield f"{path.relative_to(ROOT)}:{number}: {folder} must not include {other}"
+            room, other_room = room_of(path.relative_to(ROOT / "src").as_posix()), room_of(name)
+            if room in ROOMS and other_room in ROOMS and other_room not in ROOMS[room] | {room}:
+                yield f"{path.relative_to(ROOT)}:{number}: {room} must not include {other_room}"
     for path in sorted((ROOT / "include").rglob("*.hpp")):
         for number, name in includes(path):
             if name.split("/")[0] in ALLOWED or THIRD_PARTY.match(name):

@@ -76,6 +76,7 @@ Json report_json(const Arguments& a, const Fit& fit, Index count) {
           {"n", count},
           {"loss", name(fit.model.loss)},
           {"method", r.method},
+          {"backend", r.backend},
           {"ridge", r.ridge},
           {"ridge_rule", r.ridge_rule},
           {"train_loss", solved ? Json(r.train_loss) : Json(nullptr)},

@@ -56,6 +56,7 @@ struct RidgeTrial {
 struct FitReport {
   FitStatus status = FitStatus::solved;
   Solver solver = Solver::automatic;  // the one used
+  std::string backend;                // the machine used: "cpu", "cuda"
   std::string method;                 // in words: "dual Cholesky", ...
   double ridge = 0;
   std::string ridge_rule;  // "given", "leave-one-out", "minimum norm", "held-out tenth", "5-fold", ...

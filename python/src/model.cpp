@@ -21,6 +21,7 @@ nb::dict report_dict(const FitReport& r) {
   out["status"] = name(r.status);
   out["solver"] = name(r.solver);
   out["method"] = r.method;
+  out["backend"] = r.backend;
   out["ridge"] = r.ridge;
   out["ridge_rule"] = r.ridge_rule;
   out["trials"] = trials;

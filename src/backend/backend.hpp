@@ -10,28 +10,71 @@
 #include <string_view>
 #include <vector>
 
+#include "backend/design.hpp"
+#include "backend/kernel.hpp"
 #include "backend/layer_problem.hpp"
+#include "backend/route.hpp"
+#include "backend/scorer.hpp"
 #include "headlens/execution.hpp"
 #include "headlens/info.hpp"
 
 namespace headlens::backend {
 
-struct Context;
-
-class Backend {
- public:
-  virtual ~Backend() = default;
-  virtual std::string_view name() const = 0;  // as in `headlens info`, models and certificates
-
-  virtual std::unique_ptr<LayerProblem> make_layer_problem(const LayerExamples& examples, Index heads,
-                                                           const Context& context) = 0;
-};
+class Backend;
 
 // What one call runs on. References outlive the call.
 struct Context {
   Backend& machine;
   int threads = 1;
   const Execution& execution;
+};
+
+// Training sets and what their features are. References outlive what is made of them.
+struct FeatureSource {
+  const Sets& sets;
+  const FeatureOptions& features;  // with the scales filled in
+  bool centre = true;              // subtract the mean from every column
+  Index block_sets = 0;  // sets whose features are computed at once; 0: chosen. Never changes a result.
+};
+
+// A back end makes the objects that hold what is large. A back end that does not have one of them throws.
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  virtual std::string_view name() const = 0;  // as in `headlens info`, models and certificates
+
+  // Features of heads (M, D, D), or (M, (N + 1) D) for mlp, as in the model file.
+  virtual std::unique_ptr<Design> make_design(const FeatureSource& source, const Array& heads,
+                                              const Context& context);
+  // Infinitely many heads: Nystrom features phi(x) = L^-1 (K(x, z_1), .., K(x, z_m)), K(z, z) = L L^T, of
+  // centres z_j that have their positions.
+  virtual std::unique_ptr<Design> make_centre_design(const FeatureSource& source, const Sets& centres,
+                                                     const Context& context);
+  virtual KernelGram make_kernel_gram(const FeatureSource& source, MatrixView<const double> targets,
+                                      const Context& context);
+
+  // p of the design that would be made, as a double: it may overflow an Index.
+  virtual double columns(const FeatureOptions& features, Index dim, Index keys) const;
+  // The peak of memory of a route, the data and the model included, but for vectors of the algorithms.
+  virtual double bytes(const Route& route, const Shape& shape, int threads) const;
+
+  // max_keys: the largest of all sets to come. Keeps a reference to the model.
+  virtual std::unique_ptr<Scorer> make_scorer(const Model& model, Index max_keys);
+  // What the values of a model read, (n, M D) or the kernel with the sets it keeps, in the order of its
+  // values.
+  virtual Array features(const Model& model, const Sets& sets, const Context& context);
+
+  // K(a, b), or K(a, a) where b is null. exact: full accuracy for every pair, slowly.
+  virtual std::unique_ptr<ClosedKernel> make_kernel(const Sets& a, const Sets* b,
+                                                    const FeatureOptions& features, bool exact,
+                                                    const Context& context);
+  virtual std::unique_ptr<HeadProducts> make_head_products(const Sets& a, const Sets* b,
+                                                           const FeatureOptions& features, const Array& heads,
+                                                           const Context& context);
+
+  // The recovery of so many heads from examples.
+  virtual std::unique_ptr<LayerProblem> make_layer_problem(const LayerExamples& examples, Index heads,
+                                                           const Context& context);
 };
 
 // The back end that the execution asks for. Error if the back end is absent, with the way to get it.

@@ -1,52 +1,60 @@
 // sets -> features -> solution -> model
 #include <chrono>
 
+#include "backend/backend.hpp"
 #include "base/parallel.hpp"
 #include "features/heads.hpp"
-#include "fit/convex.hpp"
-#include "fit/design_matrix.hpp"
+#include "fit/convex/convex.hpp"
 #include "fit/infinite_heads.hpp"
 #include "fit/plan.hpp"
 #include "fit/problem.hpp"
-#include "fit/ridge.hpp"
+#include "fit/ridge/ridge.hpp"
 #include "fit/score_digits.hpp"
 #include "fit/trained_model.hpp"
 
 namespace headlens {
+namespace training {
 namespace {
 
-template <class T>
-Fit run(const Problem& problem, const Plan& plan, const Execution& execution) {
-  const FeatureOptions& features = problem.options.features;
-  const Index dim = problem.sets.dim();
-  Array heads = draw_heads(features, dim, problem.keys(), thread_count(execution));
-  const auto map = FeatureMap<T>::make(features, dim, problem.keys(), heads);
-  DesignMatrix<T> design(*map, problem.sets, problem.options.intercept, problem.options.block_sets,
-                         execution);
-  if (plan.cache_features) design.cache();
-  const Solution solution = problem.is_squared_ridge() ? solve_ridge(design, problem, plan, execution)
-                                                       : solve_convex(design, *map, problem, plan, execution);
-  return {trained_model(problem, *map, std::move(heads), design.means(), solution), solution.report};
+Fit fit_heads(const Problem& problem, const Plan& plan, const backend::Context& context) {
+  const FitOptions& options = problem.options;
+  Array heads = draw_heads(options.features, problem.sets.dim(), problem.keys(), context.threads);
+  const auto design = context.machine.make_design(
+      {problem.sets, options.features, options.intercept, options.block_sets}, heads, context);
+  if (plan.hold_features) design->hold();
+  Solution solution = problem.is_squared_ridge() ? solve_ridge(*design, problem, plan, context)
+                                                       : solve_convex(*design, problem, plan, context);
+  solution.report.backend = context.machine.name();
+  const Matrix<double> values = design->stored(solution.values);
+  Fit fit{trained_model(problem, std::move(heads), values, design->stored_means(), solution),
+          solution.report};
+  fit.report.predicted_peak_bytes =
+      static_cast<std::uint64_t>(solution.fell_back ? plan.exact_bytes : plan.peak_bytes);
+  return fit;
+}
+
+// Scores that keep too few digits of what differs between tokens are said so.
+void judge_digits(const Problem& problem, Fit& fit, const Execution& execution) {
+  FitReport& report = fit.report;
+  report.score_digits = score_digits(problem);
+  if (report.score_digits >= enough_digits(problem)) return;
+  execution.note(lost_digits_note(problem, report.score_digits));
+  if (report.status == FitStatus::solved) report.status = FitStatus::digits_lost;
+  fit.model.report["status"] = name(report.status);
 }
 
 }  // namespace
+}  // namespace training
 
 Fit fit(const LabelledSets& data, const FitOptions& options, const Execution& execution) {
   const Heed heeding(execution);
   const auto start = std::chrono::steady_clock::now();
-  const Problem problem = pose(data, options);
-  const Plan plan = make_plan(problem, execution);
-  Fit result = options.features.infinite()                    ? fit_infinite_heads(problem, plan, execution)
-               : options.features.precision == Precision::f32 ? run<float>(problem, plan, execution)
-                                                              : run<double>(problem, plan, execution);
-  FitReport& report = result.report;
-  report.score_digits = score_digits(problem);
-  if (report.score_digits < enough_digits(problem)) {
-    execution.note(lost_digits_note(problem, report.score_digits));
-    if (report.status == FitStatus::solved) report.status = FitStatus::digits_lost;
-    result.model.report["status"] = name(report.status);
-  }
-  result.report.predicted_peak_bytes = static_cast<std::uint64_t>(plan.peak_bytes);
+  const backend::Context context = backend::context_of(execution);
+  const training::Problem problem = training::pose(data, options);
+  const training::Plan plan = training::make_plan(problem, context);
+  Fit result = options.features.infinite() ? training::fit_infinite_heads(problem, plan, context)
+                                           : training::fit_heads(problem, plan, context);
+  training::judge_digits(problem, result, execution);
   result.report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return result;
 }

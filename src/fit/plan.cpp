@@ -4,121 +4,152 @@
 #include <cmath>
 
 #include "base/memory.hpp"
-#include "base/parallel.hpp"
-#include "features/feature_map.hpp"
-#include "features/rfa.hpp"
-#include "fit/design_matrix.hpp"
+#include "features/heads.hpp"
+#include "fit/penalties.hpp"
 #include "headlens/error.hpp"
 
-namespace headlens {
+namespace headlens::training {
 namespace {
 
-constexpr double kCacheLimit =
-    1024.0 * 1024 * 1024;  // beyond this, computing features again costs little beside the Gram
+using backend::Method;
+using backend::Side;
+
 constexpr double kDouble = 8;
+constexpr double kHoldLimit =
+    1024.0 * 1024 * 1024;            // beyond this, computing features again costs little beside the Gram
+constexpr double kFloatFrom = 1024;  // unknowns; smaller systems are solved in double outright
 
-struct Shape {
-  double n, p, q;  // sets, columns of Phi (padded), score columns
-  double item;     // bytes of a feature
-  double data, heads, buffers;
+// A model with finitely many heads.
+class HeadPlan {
+ public:
+  HeadPlan(const Problem& problem, const backend::Context& context)
+      : problem_(problem), context_(context), budget_(context.execution) {
+    const FeatureOptions& f = problem.options.features;
+    n_ = static_cast<double>(problem.count());
+    p_ = context.machine.columns(f, problem.sets.dim(), problem.keys());
+    require(p_ < static_cast<double>(Index{1} << 60) / n_, "heads: ", f.heads,
+            " given: the feature matrix has more entries than can be counted");
+    const double item = f.precision == Precision::f32 ? 4 : 8;
+    features_ = n_ * p_ * item;
+    data_ = static_cast<double>(problem.sets.query().bytes() + problem.sets.keys().bytes());
+    heads_ = 2 * item * head_items(f, problem.sets.dim(), problem.keys());  // as stored, and as packed
+  }
 
-  double base() const { return data + heads + buffers + 4 * (n + p) * q * kDouble; }
-  double features() const { return n * p * item; }
-  double smaller() const { return std::min(n, p); }
-};
-
-Shape shape_of(const Problem& problem) {
-  const FeatureOptions& f = problem.options.features;
-  const bool mlp = f.kind == ModelKind::mlp;
-  const Index block = mlp ? 256 : (problem.sets.dim() + 1) * kLanes;
-  const double per_block = mlp ? 256 : static_cast<double>(kLanes);
-  Shape shape{};
-  shape.n = static_cast<double>(problem.count());
-  shape.p = std::ceil(static_cast<double>(f.heads) / per_block) * static_cast<double>(block);
-  shape.q = static_cast<double>(problem.outputs);
-  shape.item = f.precision == Precision::f32 ? 4 : 8;
-  shape.data = static_cast<double>(problem.sets.query().bytes() + problem.sets.keys().bytes());
-  // Once as stored, once packed for the feature map.
-  shape.heads = 2 * feature_map_bytes(f, problem.sets.dim(), problem.keys());
-  const double limit = static_cast<double>(Index{1} << 60);
-  require(shape.p < limit / shape.n, "heads: ", f.heads,
-          " given: the feature matrix has more entries than can be counted");
-  shape.buffers = design_buffer_bytes(problem.count(), static_cast<Index>(shape.p), block,
-                                      problem.options.block_sets, shape.item);
-  return shape;
-}
-
-Plan plan_iterative(const Shape& shape, const MemoryBudget& budget) {
-  Plan plan{.solver = Solver::iterative};
-  // More rank, fewer iterations; 512 columns of three arrays are small beside the data.
-  plan.sketch = static_cast<Index>(std::clamp(shape.smaller() / 8, 1.0, 512.0));
-  plan.peak_bytes = shape.base() + 4.0 * static_cast<double>(plan.sketch) * shape.smaller() * kDouble;
-  budget.require(plan.peak_bytes, "conjugate gradients on this problem, the smallest of the solvers,");
-  return plan;
-}
-
-Plan plan_ridge(const Problem& problem, const Shape& shape, const MemoryBudget& budget,
-                const Execution& execution) {
-  const Solver wanted = problem.options.solver;
-  if (wanted == Solver::iterative) return plan_iterative(shape, budget);
-  Plan plan{.solver = wanted != Solver::automatic ? wanted
-                      : shape.n <= shape.p        ? Solver::dual
-                                                  : Solver::primal};
-  plan.peak_bytes = shape.base() + direct_bytes(problem, plan.solver == Solver::dual ? shape.n : shape.p,
-                                                plan.solver, thread_count(execution));
-  const bool can_iterate =
-      wanted == Solver::automatic && (!problem.options.ridge || *problem.options.ridge > 0);
-  if (budget.fits(plan.peak_bytes) || !can_iterate) {
-    budget.require(plan.peak_bytes, join("the ", name(plan.solver), " solver"));
+  Plan make() const {
+    budget_.require(data_ + heads_, join("the model with ", problem_.options.features.heads, " heads"));
+    Plan plan = problem_.is_squared_ridge() ? ridge() : convex();
+    const bool repeated =
+        plan.route.method == Method::newton_on_features || plan.route.method == Method::norm_ball;
+    Plan held = plan;
+    held.hold_features = true;
+    predict(held);
+    if ((features_ <= kHoldLimit || repeated) && budget_.fits(needed(held))) return held;
+    if (repeated)
+      context_.execution.note(
+          "the features do not fit in memory and are recomputed at every step: this will be slow");
     return plan;
   }
-  const auto text = format_bytes(static_cast<std::uint64_t>(plan.peak_bytes));
-  plan = plan_iterative(shape, budget);
-  execution.note(join("the Gram matrix would need ", text, " of ", format_bytes(budget.limit_bytes()),
-                      ": using conjugate gradients, which recompute the features at every step"));
-  return plan;
-}
 
-// Other losses apply K = Phi Phi^T many times: from the Gram matrix if n <= p and it fits, else from Phi.
-Plan plan_convex(const Problem& problem, const Shape& shape, const MemoryBudget& budget) {
-  Plan plan{.solver = Solver::iterative};
-  const double vectors = 20 * (shape.n + shape.p) * shape.q * kDouble;
-  plan.peak_bytes = shape.base() + vectors;
-  const double gram = shape.n * shape.n * kDouble;
-  if (!problem.options.norm_ball && shape.n <= shape.p && budget.fits(plan.peak_bytes + gram)) {
-    plan.solver = Solver::dual;
-    plan.peak_bytes += gram;
+ private:
+  void predict(Plan& plan) const { predict_bytes(problem_, plan, p_, context_); }
+  static double needed(const Plan& plan) { return std::max(plan.peak_bytes, plan.exact_bytes); }
+
+  Plan iterative() const {
+    Plan plan{.route = {Method::conjugate_gradients, n_ <= p_ ? Side::dual : Side::primal, Precision::f64}};
+    // More rank, fewer iterations; 512 columns of three arrays are small beside the data.
+    plan.sketch = static_cast<Index>(std::clamp(std::min(n_, p_) / 8, 1.0, 512.0));
+    predict(plan);
+    budget_.require(plan.peak_bytes, "conjugate gradients on this problem, the smallest of the solvers,");
+    return plan;
   }
-  budget.require(plan.peak_bytes, "this problem");
-  return plan;
-}
+
+  Plan ridge() const {
+    const Solver wanted = problem_.options.solver;
+    if (wanted == Solver::iterative) return iterative();
+    const bool dual = wanted == Solver::automatic ? n_ <= p_ : wanted == Solver::dual;
+    Plan plan{.route = direct_route(problem_, dual ? Side::dual : Side::primal, dual ? n_ : p_)};
+    predict(plan);
+    const bool can_iterate =
+        wanted == Solver::automatic && (!problem_.options.ridge || *problem_.options.ridge > 0);
+    if (budget_.fits(needed(plan)) || !can_iterate) {
+      budget_.require(needed(plan), join("the ", name(solver_of(plan.route)), " solver"));
+      return plan;
+    }
+    const auto text = format_bytes(static_cast<std::uint64_t>(needed(plan)));
+    plan = iterative();
+    context_.execution.note(join("the Gram matrix would need ", text, " of ",
+                                 format_bytes(budget_.limit_bytes()),
+                                 ": using conjugate gradients, which recompute the features at every step"));
+    return plan;
+  }
+
+  // Other losses apply K = Phi Phi^T many times: from the Gram matrix if n <= p and it fits, else from Phi.
+  Plan convex() const {
+    Plan plan{.route = {problem_.options.norm_ball ? Method::norm_ball : Method::newton_on_features}};
+    predict(plan);
+    Plan with_gram{.route = {Method::newton}};
+    predict(with_gram);
+    if (!problem_.options.norm_ball && n_ <= p_ && budget_.fits(with_gram.peak_bytes)) return with_gram;
+    budget_.require(plan.peak_bytes, "this problem");
+    return plan;
+  }
+
+  const Problem& problem_;
+  const backend::Context& context_;
+  MemoryBudget budget_;
+  double n_, p_;                    // p with padding
+  double features_, data_, heads_;  // bytes
+};
 
 }  // namespace
 
-double direct_bytes(const Problem& problem, double size, Solver solver, int threads) {
-  const double gram = size * size * kDouble;
-  if (problem.options.ridge && *problem.options.ridge > 0) return gram;
-  if (problem.options.ridge) return 4 * gram;  // eigenvectors and LAPACK's workspace
-  const double rows = threads * 2.0 * kRowTile * size * kDouble;
-  const double penalties = 44, outputs = static_cast<double>(problem.outputs);  // at most 22 decades
-  return (solver == Solver::dual ? 2 : 1) * gram + rows + penalties * size * (3 * 32 + 2 * outputs) * kDouble;
+Solver solver_of(const backend::Route& route) {
+  switch (route.method) {
+    case Method::conjugate_gradients:
+    case Method::newton_on_features:
+    case Method::norm_ball:
+      return Solver::iterative;
+    default:
+      return route.side == Side::dual ? Solver::dual : Solver::primal;
+  }
 }
 
-Plan make_plan(const Problem& problem, const Execution& execution) {
-  if (problem.options.features.infinite()) return plan_infinite_heads(problem, execution);
-  const MemoryBudget budget(execution);
-  const Shape shape = shape_of(problem);
-  budget.require(shape.data + shape.heads, join("the model with ", problem.options.features.heads, " heads"));
-  Plan plan = problem.is_squared_ridge() ? plan_ridge(problem, shape, budget, execution)
-                                         : plan_convex(problem, shape, budget);
-  const bool repeated = !problem.is_squared_ridge() && plan.solver == Solver::iterative;
-  plan.cache_features =
-      (shape.features() <= kCacheLimit || repeated) && budget.fits(plan.peak_bytes + shape.features());
-  if (plan.cache_features)
-    plan.peak_bytes += shape.features();
-  else if (repeated)
-    execution.note("the features do not fit in memory and are recomputed at every step: this will be slow");
-  return plan;
+backend::Route direct_route(const Problem& problem, Side side, double unknowns) {
+  const std::optional<double> ridge = problem.options.ridge;
+  if (ridge && *ridge == 0) return {Method::minimum_norm, side, Precision::f64};
+  return {ridge ? Method::cholesky : Method::path, side,
+          unknowns >= kFloatFrom ? Precision::f32 : Precision::f64};
 }
 
-}  // namespace headlens
+double peak_bytes(const Problem& problem, const Plan& plan, double columns, const backend::Context& context) {
+  const FeatureOptions& features = problem.options.features;
+  const backend::Shape shape{
+      .sets = problem.sets,
+      .features = features,
+      .outputs = problem.outputs,
+      .centres = plan.centres,
+      .sketch = plan.sketch,
+      .penalties = std::ssize(ridge_grid(1.0, problem.count(), features.precision)),
+      .hold = plan.hold_features,
+      .block_sets = problem.options.block_sets,
+  };
+  const bool squared = problem.is_squared_ridge();
+  const double n = static_cast<double>(problem.count()), q = static_cast<double>(problem.outputs);
+  const double vectors = (squared ? 4 : 20) * (n + columns) * q * kDouble;
+  return context.machine.bytes(plan.route, shape, context.threads) + vectors;
+}
+
+void predict_bytes(const Problem& problem, Plan& plan, double columns, const backend::Context& context) {
+  plan.peak_bytes = plan.exact_bytes = peak_bytes(problem, plan, columns, context);
+  if (plan.route.precision == Precision::f64) return;
+  Plan exact = plan;
+  exact.route.precision = Precision::f64;
+  plan.exact_bytes = peak_bytes(problem, exact, columns, context);
+}
+
+Plan make_plan(const Problem& problem, const backend::Context& context) {
+  if (problem.options.features.infinite()) return plan_infinite_heads(problem, context);
+  return HeadPlan(problem, context).make();
+}
+
+}  // namespace headlens::training

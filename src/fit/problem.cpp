@@ -7,6 +7,7 @@
 #include "headlens/error.hpp"
 
 namespace headlens {
+namespace training {
 namespace {
 
 bool is_classifier(Loss loss) { return loss == Loss::logistic || loss == Loss::hinge; }
@@ -29,6 +30,7 @@ std::vector<std::int64_t> find_classes(const LabelledSets& data, Loss loss) {
 }
 
 }  // namespace
+}  // namespace training
 
 std::string name(Solver solver) {
   constexpr const char* names[] = {"auto", "primal", "dual", "iterative"};
@@ -70,6 +72,8 @@ void FitOptions::validate() const {
           "solver: conjugate gradients need a positive ridge");
 }
 
+namespace training {
+
 Problem pose(const LabelledSets& data, const FitOptions& options) {
   options.validate();
   const Sets& sets = data.sets;
@@ -94,4 +98,5 @@ Problem pose(const LabelledSets& data, const FitOptions& options) {
   return problem;
 }
 
+}  // namespace training
 }  // namespace headlens

@@ -6,7 +6,7 @@
 #include "headlens/fit.hpp"
 #include "linalg/matrix.hpp"
 
-namespace headlens {
+namespace headlens::training {
 
 struct Problem {
   const Sets& sets;
@@ -23,11 +23,12 @@ struct Problem {
 
 Problem pose(const LabelledSets& data, const FitOptions& options);
 
-// What every solver returns: coefficients of the centred features, in the order of the FeatureMap.
+// What every solver returns: coefficients of the centred features, in the order of the design.
 struct Solution {
   Matrix<double> values;       // (p, q)
   std::vector<double> offset;  // (q) prediction at the mean features
   FitReport report;
+  bool fell_back = false;  // from a route in f32 to the same in f64
 };
 
-}  // namespace headlens
+}  // namespace headlens::training

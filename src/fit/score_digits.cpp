@@ -6,9 +6,9 @@
 #include <cmath>
 #include <limits>
 
-#include "fit/ridge_path.hpp"
+#include "fit/penalties.hpp"
 
-namespace headlens {
+namespace headlens::training {
 namespace {
 
 // Mean and spread of tokens, summed about the first one: squares of the tokens themselves would lose what is
@@ -97,4 +97,4 @@ std::string lost_digits_note(const Problem& problem, double digits) {
       problem.sets.name(), digits);
 }
 
-}  // namespace headlens
+}  // namespace headlens::training

@@ -12,16 +12,17 @@
 
 #include "fit/problem.hpp"
 
-namespace headlens {
+namespace headlens::training {
 
 double score_digits(const Problem& problem);
 
-// With fewer, rounding shows in the error of the fit. Two; but what differs between tokens of attention makes
-// up 1 / (rho_0 rho) of the squares of centred features, and the grid of penalties ends at a share of 1e-9
-// (f32: 1e-5), which must not be more: that takes 7 digits (f32: 2.2).
+// With fewer digits, rounding shows in the error of the fit. Two are enough for mlp and for kernels. For
+// attention, what differs between tokens makes up 1 / (rho_0 rho) of the squares of centred features, and the
+// smallest penalty of the grid, a share of 1e-9 (f32: 1e-5) of these squares, must lie below that: 7 digits
+// (f32: 2.2).
 double enough_digits(const Problem& problem);
 
-// What to do about it.
+// What a user can do about lost digits.
 std::string lost_digits_note(const Problem& problem, double digits);
 
-}  // namespace headlens
+}  // namespace headlens::training

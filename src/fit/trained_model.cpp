@@ -6,7 +6,7 @@
 
 #include "headlens/error.hpp"
 
-namespace headlens {
+namespace headlens::training {
 namespace {
 
 void put(Array& array, Index at, double value) {
@@ -29,6 +29,7 @@ std::map<std::string, std::string> report_entries(const Problem& problem, const 
   std::map<std::string, std::string> entries{
       {"status", name(report.status)},
       {"method", report.method},
+      {"backend", report.backend},
       {"sets", fmt::format("{}", problem.count())},
       {"ridge", fmt::format("{}", report.ridge)},
       {"ridge_rule", report.ridge_rule},
@@ -60,25 +61,20 @@ Model described_model(const Problem& problem, const FitReport& report) {
 
 }  // namespace
 
-template <class T>
-Model trained_model(const Problem& problem, const FeatureMap<T>& map, Array heads,
+Model trained_model(const Problem& problem, Array heads, MatrixView<const double> values,
                     const std::vector<double>& means, const Solution& solution) {
   Model model = described_model(problem, solution.report);
   model.heads = std::move(heads);
-  const Index m = map.heads(), width = map.width(), q = problem.outputs;
+  const Index m = model.heads.dim(0), q = problem.outputs, width = values.rows / m;
   const bool mlp = model.features.kind == ModelKind::mlp;
   model.values = Array(model.heads.dtype(), mlp ? std::vector<Index>{m, q} : std::vector<Index>{m, width, q});
   model.intercept = Array(model.heads.dtype(), {q});
   if (solution.report.status == FitStatus::not_positive_definite) return model;
   std::vector<double> offset = solution.offset;
-  for (Index head = 0; head < m; ++head)
-    for (Index j = 0; j < width; ++j) {
-      const Index column = map.column_of(head, j);
-      for (Index c = 0; c < q; ++c) {
-        const Index at = (head * width + j) * q + c;
-        put(model.values, at, solution.values(column, c));
-        offset[static_cast<std::size_t>(c)] -= means[static_cast<std::size_t>(column)] * model.values.at(at);
-      }
+  for (Index i = 0; i < values.rows; ++i)
+    for (Index c = 0; c < q; ++c) {
+      put(model.values, i * q + c, values(i, c));
+      offset[static_cast<std::size_t>(c)] -= means[static_cast<std::size_t>(i)] * model.values.at(i * q + c);
     }
   for (Index c = 0; c < q; ++c) put(model.intercept, c, offset[static_cast<std::size_t>(c)]);
   require_finite(model.values, problem);
@@ -98,9 +94,4 @@ Model kernel_model(const Problem& problem, Support support, MatrixView<const dou
   return model;
 }
 
-template Model trained_model(const Problem&, const FeatureMap<float>&, Array, const std::vector<double>&,
-                             const Solution&);
-template Model trained_model(const Problem&, const FeatureMap<double>&, Array, const std::vector<double>&,
-                             const Solution&);
-
-}  // namespace headlens
+}  // namespace headlens::training

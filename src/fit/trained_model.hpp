@@ -1,19 +1,19 @@
-// A solution in the order of the feature map becomes a model in the order of the file.
+// A solution becomes a model.
 #pragma once
 
-#include "features/feature_map.hpp"
 #include "fit/problem.hpp"
 
-namespace headlens {
+namespace headlens::training {
 
-// The intercept is offset - means^T V, with V as it will be stored, rounded.
-template <class T>
-Model trained_model(const Problem& problem, const FeatureMap<T>& map, Array heads,
+// values (M D, q) and means (M D) in the order of the model file. The intercept is offset - means^T V, with V
+// as it will be stored, rounded.
+Model trained_model(const Problem& problem, Array heads, MatrixView<const double> values,
                     const std::vector<double>& means, const Solution& solution);
 
-// Infinitely many heads: f(x) = offset + sum_i K(x, support_i) values_i. Values are kept in double: they are
-// large and of both signs, and what a rounding of each would do to their sum is not.
+// Infinitely many heads: f(x) = offset + sum_i K(x, support_i) values_i. Values are stored in double whatever
+// the precision of the features: the values are large and of both signs, so that rounding each of them to
+// float would change the sum, which is small beside them.
 Model kernel_model(const Problem& problem, Support support, MatrixView<const double> values,
                    const std::vector<double>& offset, const FitReport& report);
 
-}  // namespace headlens
+}  // namespace headlens::training

@@ -1,11 +1,11 @@
 // sets -> the kernel of a model with infinitely many heads
 #include "headlens/kernel.hpp"
 
+#include "backend/backend.hpp"
 #include "base/memory.hpp"
 #include "base/parallel.hpp"
 #include "features/heads.hpp"
 #include "headlens/error.hpp"
-#include "kernels/closed_form.hpp"
 #include "kernels/monte_carlo.hpp"
 
 namespace headlens {
@@ -36,26 +36,17 @@ Kernel compute(const Sets& a, const Sets* b, const KernelOptions& options, const
   const FeatureOptions features = with_default_scales(options.features, a.keys_of(0));
   if (!has_closed_form(features)) return monte_carlo_kernel(a, b, features, execution);
 
-  const ClosedFormKernel closed_form(features, options.exact);
-  const TokenSource left(a, features.kind, features.positions, features.precision);
-  const TokenSource other(right, features.kind, features.positions, features.precision);
-  const bool single = features.precision == Precision::f32;
+  const backend::Context context = backend::context_of(execution);
+  const auto closed_form = context.machine.make_kernel(a, b, features, options.exact, context);
+  const DType type = features.precision == Precision::f32 ? DType::f32 : DType::f64;
   const double entries = static_cast<double>(a.count()) * static_cast<double>(right.count());
   const double data = static_cast<double>(a.query().bytes() + a.keys().bytes()) +
                       (b ? static_cast<double>(b->query().bytes() + b->keys().bytes()) : 0.0);
   MemoryBudget(execution).require(
-      entries * (single ? 4 : 8) + data + closed_form.buffer_bytes(left, other, thread_count(execution)),
+      entries * static_cast<double>(item_bytes(type)) + data + closed_form->buffer_bytes(),
       join("the kernel of ", a.count(), " by ", right.count(), " sets"));
-  Kernel kernel{
-      Array(single ? DType::f32 : DType::f64, {a.count(), right.count()}), closed_form.method(), {}};
-  const auto fill = [&]<class T>(T* data_out) {
-    const MatrixView<T> out(data_out, a.count(), right.count());
-    if (b)
-      closed_form.compute(left, 0, a.count(), other, out, execution);
-    else
-      closed_form.compute_symmetric(left, out, execution);
-  };
-  single ? fill(kernel.values.data<float>()) : fill(kernel.values.data<double>());
+  Kernel kernel{Array(type, {a.count(), right.count()}), closed_form->method(), {}};
+  closed_form->compute(kernel.values);
   return kernel;
 }
 

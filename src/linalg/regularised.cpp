@@ -38,40 +38,6 @@ std::vector<double> column_norms(MatrixView<const double> a) {
   return norms;
 }
 
-// The matrix of one solve: original in the upper triangle, factor in the lower one, and both diagonals.
-class FactoredPair {
- public:
-  // Mirrors, shifts and factors.
-  FactoredPair(MatrixView<double> gram, double shift, int threads) : a_(gram), threads_(threads) {
-    mirror_to_upper(a_, threads_);
-    for (Index i = 0; i < a_.rows; ++i) diagonal_.push_back(a_(i, i) += shift);
-    result_ = cholesky(a_, threads_);
-  }
-
-  const CholeskyResult& result() const { return result_; }
-  void solve(MatrixView<double> b) const { cholesky_solve(a_, b, threads_); }
-
-  // out = b - A x
-  void residual(MatrixView<const double> b, MatrixView<const double> x, MatrixView<double> out) {
-    swap_diagonal();
-    multiply_symmetric(Triangle::upper, a_, x, out, threads_);
-    swap_diagonal();
-    for (Index i = 0; i < b.rows; ++i)
-      for (Index j = 0; j < b.cols; ++j) out(i, j) = b(i, j) - out(i, j);
-  }
-
- private:
-  // Trades the factor's diagonal, which sits in the matrix, for the original one.
-  void swap_diagonal() {
-    for (Index i = 0; i < a_.rows; ++i) std::swap(a_(i, i), diagonal_[std::size_t(i)]);
-  }
-
-  MatrixView<double> a_;
-  int threads_;
-  std::vector<double> diagonal_;
-  CholeskyResult result_;
-};
-
 double worst_ratio(const std::vector<double>& residual, const std::vector<double>& rhs) {
   double worst = 0;
   for (std::size_t j = 0; j < rhs.size(); ++j) {
@@ -84,33 +50,59 @@ double worst_ratio(const std::vector<double>& residual, const std::vector<double
 
 }  // namespace
 
+RegularisedFactor::RegularisedFactor(MatrixView<double> gram, double shift, int threads)
+    : a_(gram), threads_(threads) {
+  mirror_to_upper(a_, threads_);
+  for (Index i = 0; i < a_.rows; ++i) diagonal_.push_back(a_(i, i) += shift);
+  result_ = cholesky(a_, threads_);
+}
+
+// Trades the factor's diagonal, which sits in the matrix, for the original one.
+void RegularisedFactor::swap_diagonal() {
+  for (Index i = 0; i < a_.rows; ++i) std::swap(a_(i, i), diagonal_[std::size_t(i)]);
+}
+
+// out = b - A x
+void RegularisedFactor::residual(MatrixView<const double> b, MatrixView<const double> x,
+                                 MatrixView<double> out) {
+  swap_diagonal();
+  multiply_symmetric(Triangle::upper, a_, x, out, threads_);
+  swap_diagonal();
+  for (Index i = 0; i < b.rows; ++i)
+    for (Index j = 0; j < b.cols; ++j) out(i, j) = b(i, j) - out(i, j);
+}
+
+double RegularisedFactor::solve(MatrixView<const double> rhs, MatrixView<double> solution) {
+  const Index n = a_.rows, q = rhs.cols;
+  Matrix<double> better(n, q), left(n, q);
+  copy_rows(rhs, solution);
+  cholesky_solve(a_, solution, threads_);
+  residual(rhs, solution, left);
+  const std::vector<double> size = column_norms(rhs);
+  double worst = worst_ratio(column_norms(left), size);
+  for (int step = 0; step < kRefinements && worst > 0; ++step) {
+    cholesky_solve(a_, left, threads_);
+    for (Index i = 0; i < n; ++i)
+      for (Index j = 0; j < q; ++j) better(i, j) = solution(i, j) + left(i, j);
+    residual(rhs, better, left);
+    const double refined = worst_ratio(column_norms(left), size);
+    if (refined < worst) copy_rows(better, solution);
+    const bool halved = refined < worst / 2;
+    worst = std::min(worst, refined);
+    if (!halved) break;
+  }
+  return worst;
+}
+
 RegularisedSolve solve_regularised(MatrixView<double> gram, double shift, MatrixView<const double> rhs,
                                    MatrixView<double> solution, int threads) {
   const Index n = gram.rows, q = rhs.cols;
   ensure(gram.cols == n && rhs.rows == n && solution.rows == n && solution.cols == q,
          "solve_regularised: gram (", n, " x ", gram.cols, "), rhs (", rhs.rows, " x ", q, "), solution (",
          solution.rows, " x ", solution.cols, ")");
-  FactoredPair pair(gram, shift, threads);
-  if (!pair.result().ok()) return {pair.result().status, pair.result().pivot, 0};
-
-  Matrix<double> better(n, q), residual(n, q);
-  copy_rows(rhs, solution);
-  pair.solve(solution);
-  pair.residual(rhs, solution, residual);
-  const std::vector<double> size = column_norms(rhs);
-  double worst = worst_ratio(column_norms(residual), size);
-  for (int step = 0; step < kRefinements && worst > 0; ++step) {
-    pair.solve(residual);
-    for (Index i = 0; i < n; ++i)
-      for (Index j = 0; j < q; ++j) better(i, j) = solution(i, j) + residual(i, j);
-    pair.residual(rhs, better, residual);
-    const double refined = worst_ratio(column_norms(residual), size);
-    if (refined < worst) copy_rows(better, solution);
-    const bool halved = refined < worst / 2;
-    worst = std::min(worst, refined);
-    if (!halved) break;
-  }
-  return {CholeskyStatus::ok, 0, worst};
+  RegularisedFactor factor(gram, shift, threads);
+  if (!factor.result().ok()) return {factor.result().status, factor.result().pivot, 0};
+  return {CholeskyStatus::ok, 0, factor.solve(rhs, solution)};
 }
 
 }  // namespace headlens

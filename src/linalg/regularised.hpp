@@ -5,6 +5,8 @@
 // array. Refinement stops when the residual no longer halves, after two steps at most.
 #pragma once
 
+#include <vector>
+
 #include "linalg/cholesky.hpp"
 
 namespace headlens {
@@ -17,7 +19,27 @@ struct [[nodiscard]] RegularisedSolve {
   bool ok() const { return status == CholeskyStatus::ok; }
 };
 
-// gram: lower triangle valid on entry; destroyed. solution: n x q, untouched unless the status is ok.
+// gram: lower triangle valid on entry; destroyed, and kept as a view.
+class RegularisedFactor {
+ public:
+  // Mirrors, shifts and factors.
+  RegularisedFactor(MatrixView<double> gram, double shift, int threads);
+
+  const CholeskyResult& result() const { return result_; }  // solve() needs an ok one
+  // solution: n x q. Returns the relative residual, as in RegularisedSolve.
+  double solve(MatrixView<const double> rhs, MatrixView<double> solution);
+
+ private:
+  void residual(MatrixView<const double> b, MatrixView<const double> x, MatrixView<double> out);
+  void swap_diagonal();
+
+  MatrixView<double> a_;  // the original in the upper triangle, the factor in the lower one
+  int threads_;
+  std::vector<double> diagonal_;  // the one of the two that is not in a_
+  CholeskyResult result_;
+};
+
+// gram: as above. solution: n x q, untouched unless the status is ok.
 RegularisedSolve solve_regularised(MatrixView<double> gram, double shift, MatrixView<const double> rhs,
                                    MatrixView<double> solution, int threads);
 

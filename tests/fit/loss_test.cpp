@@ -1,14 +1,14 @@
-#include "fit/loss.hpp"
+#include "fit/convex/loss.hpp"
 
 #include <gtest/gtest.h>
 
 #include <limits>
 
-#include "fit/intercept.hpp"
+#include "fit/convex/intercept.hpp"
 #include "headlens/error.hpp"
 #include "small_convex_problem.hpp"
 
-namespace headlens {
+namespace headlens::training {
 namespace {
 
 using namespace headlens::small_convex;
@@ -306,4 +306,4 @@ TEST(Intercept, keeps_an_optimal_start_where_the_optimum_is_flat) {
 }
 
 }  // namespace
-}  // namespace headlens
+}  // namespace headlens::training

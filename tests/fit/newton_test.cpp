@@ -1,12 +1,12 @@
-#include "fit/newton.hpp"
+#include "fit/convex/newton.hpp"
 
 #include <gtest/gtest.h>
 
-#include "fit/hinge_path.hpp"
+#include "fit/convex/hinge_path.hpp"
 #include "headlens/error.hpp"
 #include "small_convex_problem.hpp"
 
-namespace headlens {
+namespace headlens::training {
 namespace {
 
 using namespace headlens::small_convex;
@@ -302,4 +302,4 @@ TEST(Newton, misuse_is_refused) {
 }
 
 }  // namespace
-}  // namespace headlens
+}  // namespace headlens::training

@@ -1,15 +1,15 @@
-#include "fit/norm_ball.hpp"
+#include "fit/convex/norm_ball.hpp"
 
 #include <gtest/gtest.h>
 
 #include <limits>
 
-#include "fit/ball_geometry.hpp"
-#include "fit/newton.hpp"
+#include "fit/convex/ball_geometry.hpp"
+#include "fit/convex/newton.hpp"
 #include "headlens/error.hpp"
 #include "small_convex_problem.hpp"
 
-namespace headlens {
+namespace headlens::training {
 namespace {
 
 using namespace headlens::small_convex;
@@ -326,4 +326,4 @@ TEST(NormBallSolver, misuse_is_refused_and_cancelling_works) {
 }
 
 }  // namespace
-}  // namespace headlens
+}  // namespace headlens::training

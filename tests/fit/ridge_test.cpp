@@ -4,8 +4,8 @@
 
 #include <cmath>
 
-#include "features/feature_map.hpp"
-#include "fit/design_matrix.hpp"
+#include "cpu/design/design_matrix.hpp"
+#include "cpu/features/feature_map.hpp"
 #include "headlens/error.hpp"
 #include "headlens/fit.hpp"
 #include "linalg/gram.hpp"
@@ -240,9 +240,9 @@ TEST(Ridge, LargeAutomaticRidgeDoesNotDependOnThreadsOrBlocks) {
 template <class T>
 std::vector<double> fitted_by_cholesky(const Model& model, const LabelledSets& data, double ridge) {
   const Index n = data.sets.count(), q = data.targets.outputs;
-  const auto map = FeatureMap<T>::make(model.features, model.dim, 0, model.heads);
   const Execution execution;
-  DesignMatrix<T> design(*map, data.sets, true, 0, execution);
+  cpu::DesignMatrix<T> design(cpu::FeatureMap<T>::make(model.features, model.dim, 0, model.heads),
+                              {data.sets, model.features}, backend::context_of(execution));
   Dense y = targets_of(data);
   centre(y);
   const MatrixView<double> rhs(y.values.data(), n, q);

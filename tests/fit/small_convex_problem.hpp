@@ -7,10 +7,12 @@
 #include <vector>
 
 #include "base/random.hpp"
-#include "fit/loss.hpp"
+#include "fit/convex/loss.hpp"
 #include "linalg/block_operator.hpp"
 
 namespace headlens::small_convex {
+
+using training::LossFunction;
 
 enum class Case { squared, huber, binary_logistic, multinomial, binary_hinge, many_hinge };
 inline const std::vector<Case> all_cases = {Case::squared,     Case::huber,        Case::binary_logistic,
@@ -115,7 +117,9 @@ PrimalPoint descend(const SmallProblem& problem, const LossFunction& loss, doubl
   double size = static_cast<double>(problem.n);
   for (Index i = 0; i < problem.n * problem.p; ++i)
     size += problem.features.data()[i] * problem.features.data()[i];
-  const double step = 1 / (loss.curvature_bound() * loss.share_bound() * size + 2 * ridge);
+  double share = 0;
+  for (Index i = 0; i < problem.n; ++i) share = std::max(share, loss.share(i));
+  const double step = 1 / (loss.curvature_bound() * share * size + 2 * ridge);
   PrimalPoint at{std::vector<double>(static_cast<std::size_t>(problem.p * q), 0.0),
                  std::vector<double>(static_cast<std::size_t>(q), 0.0)};
   Matrix<double> slopes(problem.n, q), slope(problem.p, q);

@@ -6,8 +6,8 @@
 
 #include <cmath>
 
+#include "cpu/kernels/closed_form.hpp"
 #include "headlens/error.hpp"
-#include "kernels/closed_form.hpp"
 #include "linalg/eigen.hpp"
 #include "reference/kernel.hpp"
 #include "reference/random_sets.hpp"
@@ -16,6 +16,7 @@ namespace headlens {
 namespace {
 
 using namespace reference;
+using cpu::ClosedFormKernel, cpu::TokenSource;
 using testing::HasSubstr;
 
 KernelOptions options_of(const PlainKernel& k, bool exact = false) {

@@ -7,6 +7,7 @@
 #include "base/normal.hpp"
 #include "base/parallel.hpp"
 #include "base/random.hpp"
+#include "cpu/kernels/moments.hpp"
 #include "headlens/kernel.hpp"
 #include "reference/random_sets.hpp"
 
@@ -14,6 +15,7 @@ namespace headlens {
 namespace {
 
 using namespace reference;
+using namespace cpu;
 
 constexpr Index kPairs = 1000, kHeads = 6000, kDim = 2, kExtended = kDim + 1;
 

@@ -1,8 +1,8 @@
-// The kernels of infinitely many heads, one pair of keys at a time, with the moments of kernels/moments.hpp
-// (which have tests of their own against quadrature).
+// The kernels of infinitely many heads, one pair of keys at a time, with the moments of
+// cpu/kernels/moments.hpp (which have tests of their own against quadrature).
 #pragma once
 
-#include "kernels/moments.hpp"
+#include "cpu/kernels/moments.hpp"
 #include "reference/features.hpp"
 
 namespace headlens::reference {
@@ -26,10 +26,10 @@ inline double score_moment(Score score, Real m, Real s, Real n, Real t, Real cov
   const auto rho = static_cast<double>(s * t > 0 ? std::clamp<Real>(covariance / (s * t), -1, 1) : Real(0));
   if (score == Score::exp) return static_cast<double>(std::exp(m + n + (s * s + t * t) / 2 + covariance));
   if (score == Score::relu)
-    return headlens::relu_moment(static_cast<double>(m), static_cast<double>(s), static_cast<double>(n),
-                                 static_cast<double>(t), rho);
+    return cpu::relu_moment(static_cast<double>(m), static_cast<double>(s), static_cast<double>(n),
+                            static_cast<double>(t), rho);
   if (s * t == 0) return m > 0 && n > 0 ? 1 : 0;
-  return headlens::step_moment(static_cast<double>(m / s), static_cast<double>(n / t), rho);
+  return cpu::step_moment(static_cast<double>(m / s), static_cast<double>(n / t), rho);
 }
 
 inline double kernel_entry(const PlainSet& a, const PlainSet& b, const PlainKernel& k) {

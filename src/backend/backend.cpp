@@ -1,0 +1,41 @@
+#include "backend/backend.hpp"
+
+#include "headlens/error.hpp"
+
+namespace headlens::backend {
+namespace {
+
+[[noreturn]] void throw_missing(const Backend& machine, std::string_view what) {
+  throw Error(ErrorCode::environment, join("backend: ", machine.name(), " has no ", what, ": ask for cpu"));
+}
+
+}  // namespace
+
+std::unique_ptr<Design> Backend::make_design(const FeatureSource&, const Array&, const Context&) {
+  throw_missing(*this, "features of heads");
+}
+std::unique_ptr<Design> Backend::make_centre_design(const FeatureSource&, const Sets&, const Context&) {
+  throw_missing(*this, "features of centres");
+}
+KernelGram Backend::make_kernel_gram(const FeatureSource&, MatrixView<const double>, const Context&) {
+  throw_missing(*this, "kernel matrices");
+}
+double Backend::columns(const FeatureOptions&, Index, Index) const {
+  throw_missing(*this, "features of heads");
+}
+double Backend::bytes(const Route&, const Shape&, int) const { throw_missing(*this, "fits"); }
+std::unique_ptr<Scorer> Backend::make_scorer(const Model&, Index) { throw_missing(*this, "prediction"); }
+Array Backend::features(const Model&, const Sets&, const Context&) { throw_missing(*this, "features"); }
+std::unique_ptr<ClosedKernel> Backend::make_kernel(const Sets&, const Sets*, const FeatureOptions&, bool,
+                                                   const Context&) {
+  throw_missing(*this, "kernels");
+}
+std::unique_ptr<HeadProducts> Backend::make_head_products(const Sets&, const Sets*, const FeatureOptions&,
+                                                          const Array&, const Context&) {
+  throw_missing(*this, "products of features");
+}
+std::unique_ptr<LayerProblem> Backend::make_layer_problem(const LayerExamples&, Index, const Context&) {
+  throw_missing(*this, "recoveries");
+}
+
+}  // namespace headlens::backend

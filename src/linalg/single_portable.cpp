@@ -1,5 +1,0 @@
-// The portable instance.
-#define HEADLENS_ISA portable
-#define HEADLENS_VECTOR_BYTES 16
-#define HEADLENS_ROWS 1
-#include "linalg/single_kernel.hpp"
