@@ -30,7 +30,9 @@ def map_by_folder(text):
             folder = heading.group(1)
             found[folder] = set()
         elif folder and (row := re.match(r"\|(.*?)\|", line)):
-            found[folder] |= {name.split(".")[0] for name in re.findall(r"`([\w.]+)`", row.group(1))}
+            for name in re.findall(r"`([\w./]+)`", row.group(1)):  # `ridge/direct` is in a room of the folder
+                room, _, stem = f"{folder}/{name}".rpartition("/")
+                found.setdefault(room, set()).add(stem.split(".")[0])
     return found
 
 
