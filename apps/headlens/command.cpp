@@ -65,6 +65,7 @@ bool interrupted() { return g_interrupted != 0; }
 Execution CommonOptions::execution() const {
   Execution execution;
   execution.threads = threads;
+  execution.backend = backend;
   if (!max_memory.empty()) execution.max_memory_bytes = parse_bytes(max_memory);
   execution.cancelled = interrupted;
   execution.log = [](std::string_view text) {
@@ -89,6 +90,13 @@ void add_common_options(CLI::App& command, CommonOptions& common) {
                   "memory to stay within, as 800M or 8G (default: 80% of what is free)")
       ->type_name("SIZE");
   command.add_flag("--json", common.json, "one JSON object on standard output");
+}
+
+void add_backend(CLI::App& command, CommonOptions& common) {
+  add_choice(
+      command, "--backend", common.backend, "the machine that computes (`headlens info` lists them)",
+      "auto|cpu|cuda",
+      {{"auto", BackendChoice::automatic}, {"cpu", BackendChoice::cpu}, {"cuda", BackendChoice::cuda}});
 }
 
 void report_to_standard_error() { g_stdout_taken = true; }

@@ -23,13 +23,16 @@ struct CommonOptions {
   std::uint64_t seed = 0;
   int threads = 0;
   std::string max_memory;
+  BackendChoice backend = BackendChoice::automatic;
   bool json = false;
 
   Execution execution() const;
 };
 
-// Adds --threads, --max-memory and --json (and --seed), and makes `run` the action of the command.
+// Adds --threads, --max-memory and --json.
 void add_common_options(CLI::App& command, CommonOptions& common);
+// Adds --backend, for the commands that compute something large.
+void add_backend(CLI::App& command, CommonOptions& common);
 void add_seed(CLI::App& command, CommonOptions& common, const std::string& what);
 void set_action(CLI::App& command, std::function<int()> run);
 

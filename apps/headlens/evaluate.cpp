@@ -43,6 +43,7 @@ void add_evaluate(CLI::App& app) {
   command.add_option("DATA", a->data, "labelled sets (.npz)")->required();
   add_seed(command, a->common, "accepted everywhere; evaluation draws nothing");
   add_common_options(command, a->common);
+  add_backend(command, a->common);
   command.footer(
       "mse is the mean squared error, nmse = mse / variance of y; classifiers report the accuracy.\n\n"
       "Example:\n"

@@ -183,6 +183,7 @@ void add_fit(CLI::App& app) {
   add_model_options(command, *a);
   add_training_options(command, *a);
   add_common_options(command, a->common);
+  add_backend(command, a->common);
   command.footer(
       "Examples:\n"
       "  headlens fit train.npz --model rfa --heads 1000 -o model.hlm\n"

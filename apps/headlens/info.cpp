@@ -13,6 +13,14 @@ constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
 
 int run(const CommonOptions& common) {
   const SystemInfo info = system_info(common.execution());
+  Json backends = Json::array();
+  std::string lines;
+  for (const BackendInfo& backend : info.backends) {
+    backends.push_back(
+        {{"name", backend.name}, {"available", backend.available}, {"reason", backend.reason}});
+    lines += fmt::format("\nback end    {}: {}{}", backend.name,
+                         backend.available ? "" : "not available: ", backend.reason);
+  }
   const Json json{{"version", info.version},
                   {"commit", info.commit},
                   {"compiler", info.compiler},
@@ -22,14 +30,15 @@ int run(const CommonOptions& common) {
                   {"simd", info.simd},
                   {"threads", info.threads},
                   {"free_memory_bytes", info.free_memory_bytes},
-                  {"max_memory_bytes", info.max_memory_bytes}};
+                  {"max_memory_bytes", info.max_memory_bytes},
+                  {"backends", backends}};
   print(common, json,
         fmt::format("headlens    {} ({})\ncompiler    {}\nBLAS        {}\nBLAS core   {}{}\nfeature map {}\n"
-                    "threads     {}\nmemory      {:.1f} GiB free, {:.1f} GiB may be used",
+                    "threads     {}\nmemory      {:.1f} GiB free, {:.1f} GiB may be used{}",
                     info.version, info.commit, info.compiler, info.blas_library, info.blas_core,
                     info.blas_core_fits ? "" : " (too slow for this processor: set OPENBLAS_CORETYPE)",
                     info.simd, info.threads, static_cast<double>(info.free_memory_bytes) / kGiB,
-                    static_cast<double>(info.max_memory_bytes) / kGiB));
+                    static_cast<double>(info.max_memory_bytes) / kGiB, lines));
   return kOk;
 }
 

@@ -99,6 +99,7 @@ void add_kernel(CLI::App& app) {
   add_options(command, *a);
   add_seed(command, a->common, "seed of the heads that are drawn");
   add_common_options(command, a->common);
+  add_backend(command, a->common);
   command.footer(
       "K is the mean over heads of the products of their features: Phi Phi^T / M tends to it.\n\n"
       "Examples:\n"

@@ -50,6 +50,7 @@ void add_predict(CLI::App& app) {
   command.add_flag("--scores", a->scores, "scores (n, q) instead of class labels");
   add_seed(command, a->common, "accepted everywhere; prediction draws nothing");
   add_common_options(command, a->common);
+  add_backend(command, a->common);
   command.footer(
       "Examples:\n"
       "  headlens predict model.hlm test.npz -o predictions.npy\n"

@@ -216,6 +216,7 @@ void add_recover(CLI::App& app) {
       ->type_name("T");
   add_seed(command, a->common, "seed of the starts");
   add_common_options(command, a->common);
+  add_backend(command, a->common);
   command.footer(
       "The status is recovered, approximate, needs_more_examples, not_identified or stalled; only the first "
       "two come\n"

@@ -157,6 +157,7 @@ void add_run(CLI::App& study) {
   add_sets(command, *a);
   command.add_flag("--retry-failed", a->run.retry_failed, "run failed cells again");
   add_common_options(command, a->common);
+  add_backend(command, a->common);
   command.footer(
       "Whatever ends it, at most the cells in flight are lost; the same command goes on from there. Several\n"
       "processes may fill one store. Exit status 3 if cells failed.\n\n"

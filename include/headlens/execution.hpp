@@ -1,5 +1,6 @@
-// How a call runs: threads, memory, notes, progress and cancellation. None of these changes a result, but for
-// one: where memory is too small for a factorisation, an iterative solver takes its place, which is noted.
+// How a call runs: threads, memory, back end, notes, progress and cancellation. Two of these can change a
+// result. Where memory is too small for a factorisation, an iterative solver takes its place, which is noted.
+// Another back end rounds differently.
 #pragma once
 
 #include <cstdint>
@@ -19,9 +20,19 @@ struct Progress {
   std::optional<double> error, goal;
 };
 
+// The machine that computes what is large. Same back end, same seed: same bytes. Between back ends results
+// agree to rounding only.
+enum class BackendChoice {
+  automatic,  // the processor; another one is never chosen without being asked for
+  cpu,
+  cuda,
+};
+std::string_view name(BackendChoice choice);  // "auto", "cpu", "cuda"
+
 struct Execution {
   int threads = 0;                     // 0: every core this process may use
   std::uint64_t max_memory_bytes = 0;  // 0: 80% of what is free when the call starts
+  BackendChoice backend = BackendChoice::automatic;
 
   // Any of these may be empty. They are called on the calling thread only.
   std::function<void(std::string_view)> log;  // which path was taken, and why

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "headlens/execution.hpp"
 
@@ -11,6 +12,13 @@ namespace headlens {
 std::string version();   // "0.1.0"
 std::string commit();    // of the sources, "unknown" outside a repository
 std::string compiler();  // "GCC 12.2.0, Release"
+
+// A back end, and why it cannot be used if it cannot.
+struct BackendInfo {
+  std::string name;  // "cpu", "cuda"
+  bool available = false;
+  std::string reason;  // what it runs on, or what is missing and how to get it
+};
 
 struct SystemInfo {
   std::string version, commit, compiler;
@@ -21,6 +29,7 @@ struct SystemInfo {
   int threads = 1;
   std::uint64_t free_memory_bytes = 0;
   std::uint64_t max_memory_bytes = 0;
+  std::vector<BackendInfo> backends;
 };
 SystemInfo system_info(const Execution& execution);
 

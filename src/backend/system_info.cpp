@@ -1,3 +1,4 @@
+#include "backend/backend.hpp"
 #include "base/cpu.hpp"
 #include "base/memory.hpp"
 #include "base/parallel.hpp"
@@ -19,6 +20,7 @@ SystemInfo system_info(const Execution& execution) {
   info.threads = thread_count(execution);
   info.free_memory_bytes = free_memory_bytes();
   info.max_memory_bytes = MemoryBudget(execution).limit_bytes();
+  info.backends = backend::backends();
   return info;
 }
 

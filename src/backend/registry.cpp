@@ -1,0 +1,53 @@
+#include <string>
+
+#include "backend/backend.hpp"
+#include "base/parallel.hpp"
+#include "headlens/error.hpp"
+
+namespace headlens {
+
+std::string_view name(BackendChoice choice) {
+  switch (choice) {
+    case BackendChoice::automatic:
+      return "auto";
+    case BackendChoice::cpu:
+      return "cpu";
+    case BackendChoice::cuda:
+      return "cuda";
+  }
+  return "auto";
+}
+
+namespace cpu {
+backend::Backend& processor();  // src/cpu, which this folder does not include
+}
+
+namespace backend {
+namespace {
+
+Backend* replacement = nullptr;
+
+BackendInfo cuda_info() {
+  return {"cuda", false,
+          "this build of headlens has no CUDA back end: leave out the option `backend`, or ask for cpu"};
+}
+
+}  // namespace
+
+std::vector<BackendInfo> backends() { return {{"cpu", true, "always there"}, cuda_info()}; }
+
+Context context_of(const Execution& execution) {
+  const int threads = thread_count(execution);
+  if (replacement) return {*replacement, threads, execution};
+  if (execution.backend == BackendChoice::cuda) {
+    const BackendInfo info = cuda_info();
+    require(info.available, "backend: cuda given: ", info.reason);
+  }
+  return {cpu::processor(), threads, execution};
+}
+
+Replacement::Replacement(Backend& machine) : before_(replacement) { replacement = &machine; }
+Replacement::~Replacement() { replacement = before_; }
+
+}  // namespace backend
+}  // namespace headlens
