@@ -8,7 +8,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 ALLOWED = {  # as in src/CMakeLists.txt
     "base": set(),
     "linalg": {"base"},
-    "io": {"base"},
+    "options": {"base"},
+    "io": {"options", "base"},
     "data": {"io", "base"},
     "attention": {"data", "io", "linalg", "base"},
     "hardness": {"attention", "io", "linalg", "base"},

@@ -41,7 +41,7 @@ Context context_of(const Execution& execution) {
   if (replacement) return {*replacement, threads, execution};
   if (execution.backend == BackendChoice::cuda) {
     const BackendInfo info = cuda_info();
-    require(info.available, "backend: cuda given: ", info.reason);
+    require(info.available, option("backend"), ": cuda given: ", info.reason);
   }
   return {cpu::processor(), threads, execution};
 }

@@ -48,15 +48,15 @@ class InfinitePlan {
                                      : "";
     plan = nystrom();
     if (!options_.centres && plan.centres < problem_.count())
-      execution_.note(
-          join(reason, "using ", plan.centres, " of ", problem_.count(), " sets as centres (--centres)"));
+      execution_.note(message(reason, "using ", plan.centres, " of ", problem_.count(), " sets as centres (",
+                              option("centres"), ")"));
     return plan;
   }
 
  private:
   Plan nystrom() const {
     if (options_.centres) {
-      require(*options_.centres <= problem_.count(), "centres: ", *options_.centres,
+      require(*options_.centres <= problem_.count(), option("centres"), ": ", *options_.centres,
               " given, but there are only ", problem_.count(), " sets");
       const Plan plan = nystrom(*options_.centres);
       budget_.require(plan.peak_bytes, join("the fit with ", plan.centres, " centres"));

@@ -41,7 +41,7 @@ Shape shape_of(const Problem& problem) {
   // Once as stored, once packed for the feature map.
   shape.heads = 2 * feature_map_bytes(f, problem.sets.dim(), problem.keys());
   const double limit = static_cast<double>(Index{1} << 60);
-  require(shape.p < limit / shape.n, "heads: ", f.heads,
+  require(shape.p < limit / shape.n, option("heads"), ": ", f.heads,
           " given: the feature matrix has more entries than can be counted");
   shape.buffers = design_buffer_bytes(problem.count(), static_cast<Index>(shape.p), block,
                                       problem.options.block_sets, shape.item);

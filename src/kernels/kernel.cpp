@@ -63,8 +63,9 @@ Kernel compute(const Sets& a, const Sets* b, const KernelOptions& options, const
 
 void KernelOptions::validate() const {
   features.validate();
-  require(has_closed_form(features) || features.heads >= 2 * kBatches, "samples: ", features.heads,
-          " given, expected ", 2 * kBatches, " or more heads, or there is no estimate of the error");
+  require(has_closed_form(features) || features.heads >= 2 * kBatches, option("samples"), ": ",
+          features.heads, " given, expected ", 2 * kBatches,
+          " or more heads, or there is no estimate of the error");
 }
 
 Kernel attention_kernel(const Sets& sets, const KernelOptions& options, const Execution& execution) {

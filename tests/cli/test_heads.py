@@ -171,7 +171,7 @@ def test_refusals(make_sets, matrix, tmp_path):
         "--model brfa --mean mean-7-0-float64.npy": "(7, 7) given, expected (3, 3) or (4, 4)",
         "--model mlp --mean mean-3-0-float64.npy": "mlp has no query-key matrices",
         "--model brfa --mean missing.npy": "missing.npy",
-        "--head-rank 0": "head-rank: 0 given, expected 1 to",
+        "--head-rank 0": "--head-rank: 0 given, expected full or a whole number from 1 to 1000000",
         "--head-rank -1": "head-rank",
         "--head-rank two": "head-rank",
         "--model mlp --head-rank 2": "mlp has no query-key matrices",
