@@ -59,6 +59,8 @@ def problems():
     for folder in ("apps", "python"):
         for path in sorted((ROOT / folder).rglob("*.[ch]pp")):
             for number, name in includes(path):
+                if name.startswith("CLI/") and path.name != "parser.cpp":
+                    yield f"{path.relative_to(ROOT)}:{number}: only parser.cpp includes CLI11, which is slow to compile"
                 if name.split("/")[0] in ALLOWED:
                     yield f"{path.relative_to(ROOT)}:{number}: {folder} must include public headers only, not {name}"
 

@@ -1,5 +1,6 @@
 """docs/command-line.md and docstrings are made from the tables of options; messages name options as typed."""
 
+import re
 import subprocess
 import sys
 
@@ -13,6 +14,17 @@ def test_page_and_docstrings_are_made_from_the_tables():
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr + "run scripts/write_options.py"
+
+
+def test_the_library_names_options_bare():
+    """Each front end spells them: message(option("ridge"), ...), never "--ridge" in a string of src/."""
+    found = [
+        f"{path.relative_to(ROOT)}:{number}: {line.strip()}"
+        for path in sorted((ROOT / "src").rglob("*.[ch]pp"))
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if re.search(r'"[^"]*--[a-z][^"]*"', line.split("//")[0]) and path.name != "gnuplot.cpp"
+    ]
+    assert found == []
 
 
 @pytest.mark.parametrize("options, said", [

@@ -188,7 +188,8 @@ INSTANTIATE_TEST_SUITE_P(
         Fault{"{model = \"rfa\", heads = 5}", "{dim = 4}", ":12:", "already given in line 6"},
         Fault{"{model = \"rfa\", heads = 5}", "{samples = 4}", ":12:", "already given in line 10"},
         Fault{"{model = \"rfa\", heads = 5}", "3", ":12:", "expected a table"},
-        Fault{"heads = 5", "heads = \"many\"", ":12:", "'many' given, expected inf or a whole number, 1 or more"},
+        Fault{"heads = 5", "heads = \"many\"",
+              ":12:", "'many' given, expected inf or a whole number, 1 or more"},
         Fault{"[variants.model]\nA = {model = \"rfa\", heads = 5}", "[variants.samples]\nA = {heads = 5}",
               ":11:", "variants.samples: is an axis already"},
         Fault{"A = {model = \"rfa\", heads = 5}", "", ":11:", "variants.model: is empty"}));
@@ -321,7 +322,7 @@ TEST(Overrides, AddKeysUnderTheirTable) {
 
 TEST(Overrides, WrongOnes) {
   for (const char* text : {"", "grid.samples", "a=1\nb=2", "[grid]\nsamples=[1]", "=1", "a=1 b"})
-    expect_error([&] { with_override(tiny_text, text, "s"); }, {"set "});
+    expect_error([&] { with_override(tiny_text, text, "s"); }, {"set"});
   expect_error([] { with_override(tiny_text, "variants.model.A.heads=2", "s"); }, {"set it as a whole"});
   expect_error([] { with_override(tiny_text, "fixed={dim=2}", "s"); }, {"set its keys one by one"});
 }
