@@ -3,6 +3,7 @@
 import html
 import json
 import math
+import re
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -92,7 +93,15 @@ class Recovery:
         return self.words
 
     def _repr_html_(self) -> str:
-        return f"<pre>{html.escape(self.words)}</pre>"
+        """The same words as tables: facts with their names, then what has columns of its own."""
+        facts, _, columns = self.words.partition("\n\n")
+        tables = [[[line[:18].strip(), line[18:]] for line in facts.splitlines()]]
+        tables.append([re.split(r"\s{2,}", line.strip()) for line in columns.splitlines()])
+        out = ""
+        for rows in tables:
+            cells = ("".join(f"<td>{html.escape(cell)}</td>" for cell in row) for row in rows)
+            out += f'<table style="text-align:left">{"".join(f"<tr>{row}</tr>" for row in cells)}</table>'
+        return out
 
     def plot(self, truth: AttentionLayer | None = None, **options: Any) -> Any:
         """The certificate, and the heads beside those of `truth`, drawn by `headlens.plot`."""
