@@ -151,8 +151,8 @@ def recover(
     starts : starts for each number of heads
     start : "random", or "spectral" (many examples, three tokens or more)
     method : "varpro" (variable projection) or "sculpt" (the paper's six phases); "moments" or "gradient", shown
-        without a polish; for hard parities only, "brute-force" (all hidden sets) or "linear-algebra" (equations over
-        GF(2))
+        without a polish; for hard layers "brute-force" (all hidden sets), for hard parities "linear-algebra"
+        (equations over GF(2))
     sculpt_form : the body of method='sculpt': an ellipsoid ("least-squares") or a polytope ("lp")
     span_form : how method='sculpt' finds the long directions of the body: "eigenvectors", or "membership" questions
         alone

@@ -26,7 +26,8 @@ const std::vector<Option<RecoverOptions>>& options_of<RecoverOptions>() {
        choice<&O::start>()},
       {{.name = "method",
         .help = "varpro (variable projection) or sculpt (the paper's six phases); moments or gradient, shown "
-                "without a polish; for hard parities only, brute-force (all hidden sets) or linear-algebra "
+                "without a polish; for hard layers brute-force (all hidden sets), for hard parities "
+                "linear-algebra "
                 "(equations over GF(2))",
         .more = message("; see [the paper's six phases](recovery.md#the-papers-method-sculpting), "
                         "[moments alone, or gradient descent alone]"

@@ -132,6 +132,8 @@ struct Set {
   }
   void operator()(Index Options::*member) const {
     options.*member = none() ? kInfiniteHeads : headlens::read_whole(info, text);
+    if (!none() && options.*member == kInfiniteHeads)
+      refuse(info, "'" + text + "'");  // only the word says so
   }
   void operator()(std::uint64_t Options::*member) const { options.*member = read_natural(info, text); }
   void operator()(double Options::*member) const { options.*member = headlens::read_real(info, text); }
