@@ -6,63 +6,75 @@ namespace headlens {
 
 using options::choice;
 
+namespace {
+
+// How the heads are drawn.
+std::vector<Option<FeatureOptions>> rows_of_heads() {
+  using O = FeatureOptions;
+  return {{{.name = "bias-scale",
+            .shown = "b",
+            .help = "scale b of the mean b * diag(1, .., 1, 0) of the heads",
+            .more = "; not for mlp",
+            .nothing = "auto",
+            .unset = "0; brfa: 1"},
+           &O::bias_scale},
+          {{.name = "weight-scale",
+            .shown = "w",
+            .help = "standard deviation of the random entries",
+            .nothing = "auto",
+            .unset = "0.5; mlp: 1/sqrt(2(N+1))",
+            .range = at_least(0)},
+           &O::weight_scale},
+          {{.name = "mean",
+            .shown = "FILE",
+            .help = "matrix in place of the identity in the mean of the heads: .npy, d x d or (d+1) x (d+1)",
+            .more = message(
+                "; see [the mean and the rank of the heads]"
+                "(random-feature-attention.md#the-mean-and-the-rank-of-the-heads); brfa, or rfa with ",
+                option("bias-scale")),
+            .unset = "the identity"},
+           &O::mean},
+          {{.name = "head-rank",
+            .shown = "r",
+            .help = "separate query and key matrices: the random part of a head has rank r",
+            .more = "; has no closed form for infinitely many heads",
+            .nothing = "full",
+            .unset = "full",
+            .range = from_to(1, 1000000)},
+           &O::head_rank},
+          {{.name = "precision", .help = "f32 or f64, of the tokens and of what is computed from them"},
+           choice<&O::precision>()},
+          {{.name = "seed", .shown = "S", .help = "seed of the heads"}, &O::seed}};
+}
+
+}  // namespace
+
 template <>
 const std::vector<Option<FeatureOptions>>& options_of<FeatureOptions>() {
   using O = FeatureOptions;
-  static const std::vector<Option<O>> rows = options::table<O>({
-      {{.name = "model",
-        .help = "rfa, brfa (identity mean) or mlp (no attention, equal set sizes)",
-        .more = "; [the model](random-feature-attention.md#the-model)"},
-       choice<&O::kind>()},
-      {{.name = "heads",
-        .shown = "M",
-        .help = "number of random heads (neurons, for mlp), or inf: kernel regression",
-        .more = " with [infinitely many heads](kernels.md#fitting)",
-        .nothing = "inf",
-        .range = at_least(1)},
-       &O::heads},
-      {{.name = "score",
-        .help = "relu, softmax, exp or step (1 above 0)",
-        .more = ": how a head weighs its keys; mlp has relu only; softmax has no closed form for infinitely "
+  static const std::vector<Option<O>> rows = options::table<O>(
+      {
+          {{.name = "model",
+            .help = "rfa, brfa (identity mean) or mlp (no attention, equal set sizes)",
+            .more = "; [the model](random-feature-attention.md#the-model)"},
+           choice<&O::kind>()},
+          {{.name = "heads",
+            .shown = "M",
+            .help = "number of random heads (neurons, for mlp), or inf: kernel regression",
+            .more = " with [infinitely many heads](kernels.md#fitting)",
+            .nothing = "inf",
+            .range = at_least(1)},
+           &O::heads},
+          {{.name = "score",
+            .help = "relu, softmax, exp or step (1 above 0)",
+            .more =
+                ": how a head weighs its keys; mlp has relu only; softmax has no closed form for infinitely "
                 "many heads"},
-       choice<&O::score>()},
-      {{.name = "positions", .help = "none, or sinusoidal encodings added to the keys"},
-       choice<&O::positions>()},
-      {{.name = "bias-scale",
-        .shown = "b",
-        .help = "scale b of the mean b * diag(1, .., 1, 0) of the heads",
-        .more = "; not for mlp",
-        .nothing = "auto",
-        .unset = "0; brfa: 1"},
-       &O::bias_scale},
-      {{.name = "weight-scale",
-        .shown = "w",
-        .help = "standard deviation of the random entries",
-        .nothing = "auto",
-        .unset = "0.5; mlp: 1/sqrt(2(N+1))",
-        .range = at_least(0)},
-       &O::weight_scale},
-      {{.name = "mean",
-        .shown = "FILE",
-        .help = "matrix in place of the identity in the mean of the heads: .npy, d x d or (d+1) x (d+1)",
-        .more =
-            message("; see [the mean and the rank of the heads]"
-                    "(random-feature-attention.md#the-mean-and-the-rank-of-the-heads); brfa, or rfa with ",
-                    option("bias-scale")),
-        .unset = "the identity"},
-       &O::mean},
-      {{.name = "head-rank",
-        .shown = "r",
-        .help = "separate query and key matrices: the random part of a head has rank r",
-        .more = "; has no closed form for infinitely many heads",
-        .nothing = "full",
-        .unset = "full",
-        .range = from_to(1, 1000000)},
-       &O::head_rank},
-      {{.name = "precision", .help = "f32 or f64, of the tokens and of what is computed from them"},
-       choice<&O::precision>()},
-      {{.name = "seed", .shown = "S", .help = "seed of the heads"}, &O::seed},
-  });
+           choice<&O::score>()},
+          {{.name = "positions", .help = "none, or sinusoidal encodings added to the keys"},
+           choice<&O::positions>()},
+      },
+      rows_of_heads());
   return rows;
 }
 

@@ -5,6 +5,26 @@ namespace headlens {
 
 using options::choice;
 
+namespace {
+
+Option<RecoverOptions> method_row() {
+  using O = RecoverOptions;
+  return {
+      {.name = "method",
+       .help = "varpro (variable projection) or sculpt (the paper's six phases); moments or gradient, shown "
+               "without a polish; for hard layers brute-force (all hidden sets), for hard parities "
+               "linear-algebra "
+               "(equations over GF(2))",
+       .more = message("; see [the paper's six phases](recovery.md#the-papers-method-sculpting), "
+                       "[moments alone, or gradient descent alone]"
+                       "(recovery.md#moments-alone-and-gradient-descent-alone) (which needs ",
+                       option("heads"),
+                       ") and [learners that know the class](hardness.md#learners-that-know-the-class)")},
+      choice<&O::method>()};
+}
+
+}  // namespace
+
 template <>
 const std::vector<Option<RecoverOptions>>& options_of<RecoverOptions>() {
   using O = RecoverOptions;
@@ -24,17 +44,7 @@ const std::vector<Option<RecoverOptions>>& options_of<RecoverOptions>() {
         .more =
             ": at small random heads, or [in the span that a moment of the examples shows](recovery.md#how)"},
        choice<&O::start>()},
-      {{.name = "method",
-        .help = "varpro (variable projection) or sculpt (the paper's six phases); moments or gradient, shown "
-                "without a polish; for hard layers brute-force (all hidden sets), for hard parities "
-                "linear-algebra "
-                "(equations over GF(2))",
-        .more = message("; see [the paper's six phases](recovery.md#the-papers-method-sculpting), "
-                        "[moments alone, or gradient descent alone]"
-                        "(recovery.md#moments-alone-and-gradient-descent-alone) (which needs ",
-                        option("heads"),
-                        ") and [learners that know the class](hardness.md#learners-that-know-the-class)")},
-       choice<&O::method>()},
+      method_row(),
       {{.name = "steps",
         .shown = "T",
         .help = "steps of gradient descent for each start",

@@ -72,8 +72,10 @@ struct Shown {
 };
 
 template <class Options>
-std::vector<Option<Options>> table(std::vector<Option<Options>> rows) {
+std::vector<Option<Options>> table(std::vector<Option<Options>> rows,
+                                   const std::vector<Option<Options>>& more = {}) {
   const Options defaults;
+  rows.insert(rows.end(), more.begin(), more.end());
   for (auto& [info, member] : rows) {
     if (!std::holds_alternative<std::monostate>(member)) info.kind = std::visit(KindOf<Options>(), member);
     if (const auto* choice = std::get_if<Choice<Options>>(&member)) info.choices = choice->words;

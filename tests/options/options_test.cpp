@@ -100,7 +100,7 @@ TEST(OptionsTest, WhatIsNoNumberIsRefused) {
     EXPECT_NE(refusal<TaskOptions>("noise", text), "taken") << text;
   EXPECT_NE(refusal<TaskOptions>("seed", "-1"), "taken");
   EXPECT_NE(refusal<FeatureOptions>("heads", "9223372036854775807"), "taken");  // inf has a word
-  EXPECT_NE(refusal<RecoverOptions>("starts", "4294967297"), "taken");  // beyond an int
+  EXPECT_NE(refusal<RecoverOptions>("starts", "4294967297"), "taken");          // beyond an int
   EXPECT_NE(refusal<TeacherOptions>("rank", "0"), "taken");  // 0 is not what a person writes for full
 }
 
