@@ -52,7 +52,7 @@ struct OptionInfo {
 // An enumeration, by the place of its word.
 template <class Options>
 struct Choice {
-  std::vector<std::string> words;
+  std::string_view words;  // "rfa|brfa|mlp"
   int (*get)(const Options&) = nullptr;
   void (*set)(Options&, int) = nullptr;
 };

@@ -67,10 +67,9 @@ struct Bind {
         },
         nb::for_setter(nb::arg("value").none()));
   }
-  void operator()(const Choice<Options>& choice) const {
+  void operator()(const Choice<Options>&) const {
     type.def_prop_rw(
-        key.c_str(),
-        [&choice](const Options& o) { return choice.words.at(static_cast<std::size_t>(choice.get(o))); },
+        key.c_str(), [&row = option](const Options& o) { return option_text(o, row); },
         [&row = option](Options& o, const std::string& text) { set_option(o, row, text); });
   }
 };

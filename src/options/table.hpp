@@ -24,7 +24,7 @@ template <auto pointer>
 auto choice() {
   using Options = typename Parts<decltype(pointer)>::Options;
   using Enum = typename Parts<decltype(pointer)>::Enum;
-  return Choice<Options>{split(kWords<Enum>),
+  return Choice<Options>{kWords<Enum>,
                          [](const Options& options) { return static_cast<int>(options.*pointer); },
                          [](Options& options, int place) { options.*pointer = static_cast<Enum>(place); }};
 }
@@ -67,7 +67,7 @@ struct Shown {
   std::string operator()(std::string Options::*member) const { return options.*member; }
   std::string operator()(std::vector<Index> Options::*) const { return info.fallback; }
   std::string operator()(const Choice<Options>& choice) const {
-    return choice.words.at(static_cast<std::size_t>(choice.get(options)));
+    return info.choices.at(static_cast<std::size_t>(choice.get(options)));
   }
 };
 
@@ -78,7 +78,7 @@ std::vector<Option<Options>> table(std::vector<Option<Options>> rows,
   rows.insert(rows.end(), more.begin(), more.end());
   for (auto& [info, member] : rows) {
     if (!std::holds_alternative<std::monostate>(member)) info.kind = std::visit(KindOf<Options>(), member);
-    if (const auto* choice = std::get_if<Choice<Options>>(&member)) info.choices = choice->words;
+    if (const auto* choice = std::get_if<Choice<Options>>(&member)) info.choices = split(choice->words);
     if (info.shown.empty())
       for (const std::string& word : info.choices) info.shown += (info.shown.empty() ? "" : "|") + word;
     if (info.unset.empty()) info.fallback = std::visit(Shown<Options>{defaults, info}, member);
