@@ -63,40 +63,43 @@ void install_interrupt_handlers() {
 bool interrupted() { return g_interrupted != 0; }
 
 Execution CommonOptions::execution() const {
-  Execution execution;
-  execution.threads = threads;
-  execution.backend = backend;
+  Execution execution = wanted;
   if (!max_memory.empty()) execution.max_memory_bytes = parse_bytes(max_memory);
   execution.cancelled = interrupted;
-  execution.log = [](std::string_view text) {
+  execution.log = [](const Text& text) {
     clear_progress();
-    fmt::print(stderr, "headlens: note: {}\n", text);
+    fmt::print(stderr, "headlens: note: {}\n", text.spelled(on_command_line));
   };
   execution.progress = show_progress;
   return within_address_space(execution);
 }
 
-void add_seed(CLI::App& command, CommonOptions& common, const std::string& what) {
-  add_whole(command, "--seed", common.seed, what, "S")->capture_default_str();
+void add_unused_seed(Command& command, CommonOptions& common, const std::string& what) {
+  const OptionInfo seed{
+      .name = "seed", .shown = "S", .help = what, .kind = OptionKind::whole, .fallback = "0"};
+  command.add_option(seed, [&common](const std::string& text) {
+    const auto value = parse_whole<std::uint64_t>(text);
+    require(value.has_value(), option("seed"), ": '", text, "' given, expected a whole number, 0 or more");
+    common.seed = *value;
+  });
 }
 
-void add_common_options(CLI::App& command, CommonOptions& common) {
-  command
-      .add_option("--threads", common.threads, "threads to use (default: all cores); never changes a result")
-      ->type_name("T")
-      ->transform(whole_number(1, 4096));
-  command
-      .add_option("--max-memory", common.max_memory,
-                  "memory to stay within, as 800M or 8G (default: 80% of what is free)")
-      ->type_name("SIZE");
+void add_common_options(Command& command, CommonOptions& common) {
+  command.add_options(common.wanted, {"threads"});
+  command.add_option(option_of<Execution>("max-memory").info,
+                     [&common](const std::string& text) { common.max_memory = text; });
   command.add_flag("--json", common.json, "one JSON object on standard output");
 }
 
-void add_backend(CLI::App& command, CommonOptions& common) {
-  add_choice(
-      command, "--backend", common.backend, "the machine that computes (`headlens info` lists them)",
-      "auto|cpu|cuda",
-      {{"auto", BackendChoice::automatic}, {"cpu", BackendChoice::cpu}, {"cuda", BackendChoice::cuda}});
+void add_backend(Command& command, CommonOptions& common) { command.add_options(common.wanted, {"backend"}); }
+
+void add_feature_options(Command& command, FeatureOptions& features, std::string& mean,
+                         std::initializer_list<std::string_view> first) {
+  command.add_options(features, first);
+  command.add_options(features, {"positions", "bias-scale", "weight-scale"});
+  command.add_option(option_of<FeatureOptions>("mean").info,
+                     [&mean](const std::string& file) { mean = file; });
+  command.add_options(features, {"head-rank", "precision", "seed"});
 }
 
 void report_to_standard_error() { g_stdout_taken = true; }
@@ -108,9 +111,12 @@ void flush_output() {
 }
 
 void print(const CommonOptions& common, const Json& json, const std::string& text) {
+  print_text(common.json ? json.dump(2) : text);
+}
+
+void print_text(const std::string& text) {
   clear_progress();
-  const std::string out = common.json ? json.dump(2) : text;
-  fmt::print(g_stdout_taken ? stderr : stdout, "{}\n", out);
+  fmt::print(g_stdout_taken ? stderr : stdout, "{}\n", text);
   flush_output();
 }
 

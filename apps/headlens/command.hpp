@@ -1,16 +1,14 @@
 // What every subcommand shares: common options, output, progress, interruption.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include <cstdint>
-#include <functional>
-#include <optional>
 #include <string>
 
+#include "cli.hpp"
 #include "headlens/execution.hpp"
-#include "headlens/tasks.hpp"
+#include "headlens/model.hpp"
 
 namespace headlens::app {
 
@@ -21,7 +19,7 @@ enum Exit : int { kOk = 0, kError = 2, kOutcome = 3, kInterrupted = 130 };
 
 struct CommonOptions {
   std::uint64_t seed = 0;
-  int threads = 0;
+  Execution wanted;
   std::string max_memory;
   BackendChoice backend = BackendChoice::automatic;
   bool json = false;
@@ -30,22 +28,16 @@ struct CommonOptions {
 };
 
 // Adds --threads, --max-memory and --json.
-void add_common_options(CLI::App& command, CommonOptions& common);
+void add_common_options(Command& command, CommonOptions& common);
 // Adds --backend, for the commands that compute something large.
-void add_backend(CLI::App& command, CommonOptions& common);
-void add_seed(CLI::App& command, CommonOptions& common, const std::string& what);
-void set_action(CLI::App& command, std::function<int()> run);
+void add_backend(Command& command, CommonOptions& common);
+// Adds --seed to a command that draws nothing: scripts give it everywhere.
+void add_unused_seed(Command& command, CommonOptions& common, const std::string& what);
 
-// --degree, --pure, --matrix and --weight, as far as the task takes them.
-void add_target_options(CLI::App& command, TaskOptions& options);
-
-// --mean and --head-rank.
-struct HeadOptions {
-  std::string mean;
-  std::optional<Index> rank;
-};
-void add_head_options(CLI::App& command, HeadOptions& options);
-void apply_head_options(const HeadOptions& options, FeatureOptions& features);  // reads the file
+// The options of the heads: those named, and then the ones that fit and kernel share. The file of --mean is
+// read later, when all outputs are checked.
+void add_feature_options(Command& command, FeatureOptions& features, std::string& mean,
+                         std::initializer_list<std::string_view> first);
 
 // Error if standard output cannot be written; a reader who has seen enough (`| head`) is no error.
 void flush_output();
@@ -60,6 +52,7 @@ std::string percent(double share);  // "12.3", "100", "less than 0.001"; without
 
 // One JSON object with --json, the text otherwise; on stdout, unless that carries a file (-o -).
 void print(const CommonOptions& common, const Json& json, const std::string& text);
+void print_text(const std::string& text);
 
 // Ctrl-C and SIGTERM end the running call at its next block; a second one ends the process at once.
 void install_interrupt_handlers();
@@ -69,27 +62,25 @@ bool interrupted();
 void show_progress(const Progress& progress);
 void clear_progress();
 
-// "'fitt' is not a command of headlens; did you mean 'fit'?"
-std::string unknown_command(CLI::App& app, const std::string& path, const std::string& word);
-
-// One function a subcommand, each in the file of its name.
-void add_generate(CLI::App& app);
-void add_generate_layer(CLI::App& generate);
-void add_generate_examples(CLI::App& generate);
-void add_generate_hard(CLI::App& generate);
-void add_fit(CLI::App& app);
-void add_kernel(CLI::App& app);
-void add_theory(CLI::App& app);
-void add_predict(CLI::App& app);
-void add_evaluate(CLI::App& app);
-void add_recover(CLI::App& app);
-void add_compare(CLI::App& app);
-void add_inspect(CLI::App& app);
-void add_study(CLI::App& app);
-void add_report(CLI::App& app);
-void add_info(CLI::App& app);
-void add_help(CLI::App& app);
-void add_completion(CLI::App& app);
-void add_man(CLI::App& app);
+// One function per subcommand, each in the file of its name.
+void add_generate(Command& app);
+void add_generate_layer(Command& generate);
+void add_generate_examples(Command& generate);
+void add_generate_hard(Command& generate);
+void add_fit(Command& app);
+void add_kernel(Command& app);
+void add_theory(Command& app);
+void add_predict(Command& app);
+void add_evaluate(Command& app);
+void add_recover(Command& app);
+void add_compare(Command& app);
+void add_inspect(Command& app);
+void add_study(Command& app);
+void add_report(Command& app);
+void add_info(Command& app);
+void add_help(Command& app);
+void add_completion(Command& app);
+void add_man(Command& app);
+void add_options(Command& app);
 
 }  // namespace headlens::app

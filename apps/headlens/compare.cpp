@@ -45,19 +45,19 @@ int run(const Arguments& a) {
 
 }  // namespace
 
-void add_compare(CLI::App& app) {
+void add_compare(Command& app) {
   auto a = std::make_shared<Arguments>();
-  CLI::App& command = *app.add_subcommand("compare", "Compare two layers up to the order of their heads");
-  command.add_option("A", a->a, "layer (.npz: Theta, W)")->required();
-  command.add_option("B", a->b, "layer to measure against: errors are relative to it")->required();
-  add_seed(command, a->common, "accepted everywhere; comparison draws nothing");
+  Command& command = app.add_command("compare", "Compare two layers up to the order of their heads");
+  command.add_positional("A", a->a, "layer (.npz: Theta, W)");
+  command.add_positional("B", a->b, "layer to measure against: errors are relative to it");
+  add_unused_seed(command, a->common, "accepted everywhere; comparison draws nothing");
   add_common_options(command, a->common);
-  command.footer(
+  command.set_footer(
       "Heads with equal Theta are merged and heads with W = 0 dropped first. worst_error is null when the "
       "numbers of\n"
       "heads then differ.\n\n"
       "Example:\n  headlens compare recovered.npz truth.npz --json");
-  set_action(command, [a] { return run(*a); });
+  command.set_action([a] { return run(*a); });
 }
 
 }  // namespace headlens::app

@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "command.hpp"
-#include "option_list.hpp"
+#include "headlens/error.hpp"
 #include "words.hpp"
 
 namespace headlens::app {
@@ -15,10 +15,10 @@ std::string join_words(const std::vector<std::string>& words) {
 }
 
 // One case a command path ("fit", "generate power-mean"): the words that may follow.
-void bash_cases(CLI::App& app, const std::string& path, std::string& cases, std::string& values) {
+void bash_cases(const Command& app, const std::string& path, std::string& cases, std::string& values) {
   std::vector<std::string> words;
-  for (CLI::App* command : commands_of(app)) words.push_back(command->get_name());
-  for (const OptionEntry& option : options_of(app)) {
+  for (const auto& command : app.commands()) words.push_back(command->name());
+  for (const OptionEntry& option : app.options()) {
     if (option.positional) continue;
     words.insert(words.end(), option.names.begin(), option.names.end());
     if (!option.choices.empty())
@@ -26,17 +26,16 @@ void bash_cases(CLI::App& app, const std::string& path, std::string& cases, std:
                             path.empty() ? "" : path + " ", option.names.back(), join_words(option.choices));
   }
   cases += fmt::format("    \"{}\") words=\"{}\" ;;\n", path, join_words(words));
-  for (CLI::App* command : commands_of(app))
-    bash_cases(*command, path.empty() ? command->get_name() : path + " " + command->get_name(), cases,
-               values);
+  for (const auto& command : app.commands())
+    bash_cases(*command, path.empty() ? command->name() : path + " " + command->name(), cases, values);
 }
 
-std::string bash_script(CLI::App& app) {
+std::string bash_script(const Command& app) {
   std::string cases, values, names;
   bash_cases(app, "", cases, values);
-  for (CLI::App* command : commands_of(app)) {
-    names += "|" + command->get_name();
-    for (CLI::App* task : commands_of(*command)) names += "|" + task->get_name();
+  for (const auto& command : app.commands()) {
+    names += "|" + command->name();
+    for (const auto& task : command->commands()) names += "|" + task->name();
   }
   return fmt::format(
       R"(# bash completion for headlens: source it, or put it in /usr/share/bash-completion/completions/headlens
@@ -70,9 +69,9 @@ std::string zsh_quote(std::string text) {
   return text;
 }
 
-std::string zsh_function(CLI::App& app, const std::string& function) {
+std::string zsh_function(const Command& app, const std::string& function) {
   std::string arguments;
-  for (const OptionEntry& option : options_of(app)) {
+  for (const OptionEntry& option : app.options()) {
     if (option.positional) continue;
     const std::string value = option.value.empty() ? ""
                               : option.choices.empty()
@@ -81,14 +80,14 @@ std::string zsh_function(CLI::App& app, const std::string& function) {
     for (const std::string& name : option.names)
       arguments += fmt::format(" \\\n    '{}[{}]{}'", name, zsh_quote(option.description), value);
   }
-  const auto commands = commands_of(app);
+  const auto& commands = app.commands();
   if (commands.empty())
     return fmt::format("{}() {{\n  _arguments{} \\\n    '*:file:_files'\n}}\n", function, arguments);
   std::string names, cases, functions;
-  for (CLI::App* command : commands) {
-    const std::string inner = function + "_" + command->get_name();
-    names += fmt::format(" '{}:{}'", command->get_name(), zsh_quote(command->get_description()));
-    cases += fmt::format("    {}) {} ;;\n", command->get_name(), inner);
+  for (const auto& command : commands) {
+    const std::string inner = function + "_" + command->name();
+    names += fmt::format(" '{}:{}'", command->name(), zsh_quote(command->description()));
+    cases += fmt::format("    {}) {} ;;\n", command->name(), inner);
     functions += zsh_function(*command, inner);
   }
   return functions + fmt::format(
@@ -101,21 +100,17 @@ std::string zsh_function(CLI::App& app, const std::string& function) {
 
 }  // namespace
 
-void add_completion(CLI::App& app) {
+void add_completion(Command& app) {
   auto shell = std::make_shared<std::string>();
-  CLI::App& command = *app.add_subcommand("completion", "Print a completion script for bash or zsh");
-  command.add_option("SHELL", *shell, "bash or zsh")
-      ->required()
-      ->check(CLI::Validator(
-          [](std::string& text) {
-            return unknown_choice(text, {"bash", "zsh"});
-          },
-          ""));
-  command.footer(
+  Command& command = app.add_command("completion", "Print a completion script for bash or zsh");
+  command.add_positional("SHELL", *shell, "bash or zsh");
+  command.set_footer(
       "Examples:\n"
       "  source <(headlens completion bash)\n"
       "  headlens completion zsh > \"${fpath[1]}/_headlens\"");
-  set_action(command, [&app, shell] {
+  command.set_action([&app, shell] {
+    const std::string problem = unknown_choice(*shell, {"bash", "zsh"});
+    require(problem.empty(), "SHELL: ", problem, " (see headlens completion --help)");
     const std::string script = *shell == "bash" ? bash_script(app)
                                                 : "#compdef headlens\n" + zsh_function(app, "_headlens") +
                                                       "compdef _headlens headlens";

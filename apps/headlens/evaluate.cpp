@@ -36,19 +36,19 @@ int run(const Arguments& a) {
 
 }  // namespace
 
-void add_evaluate(CLI::App& app) {
+void add_evaluate(Command& app) {
   auto a = std::make_shared<Arguments>();
-  CLI::App& command = *app.add_subcommand("evaluate", "Measure the error of a fitted model");
-  command.add_option("MODEL", a->model, "model file")->required();
-  command.add_option("DATA", a->data, "labelled sets (.npz)")->required();
-  add_seed(command, a->common, "accepted everywhere; evaluation draws nothing");
+  Command& command = app.add_command("evaluate", "Measure the error of a fitted model");
+  command.add_positional("MODEL", a->model, "model file");
+  command.add_positional("DATA", a->data, "labelled sets (.npz)");
+  add_unused_seed(command, a->common, "accepted everywhere; evaluation draws nothing");
   add_common_options(command, a->common);
   add_backend(command, a->common);
-  command.footer(
+  command.set_footer(
       "mse is the mean squared error, nmse = mse / variance of y; classifiers report the accuracy.\n\n"
       "Example:\n"
       "  headlens evaluate model.hlm test.npz --json");
-  set_action(command, [a] { return run(*a); });
+  command.set_action([a] { return run(*a); });
 }
 
 }  // namespace headlens::app

@@ -7,6 +7,7 @@
 #include "files.hpp"
 #include "headlens/error.hpp"
 #include "headlens/tasks.hpp"
+#include "target_options.hpp"
 #include "words.hpp"
 
 namespace headlens::app {
@@ -15,14 +16,13 @@ namespace {
 struct Arguments {
   CommonOptions common;
   TaskOptions task;
-  std::string keys = "16";
-  std::string precision = "f64";
+  std::string keys = option_of<TaskOptions>("keys").info.fallback;
   std::string output;
 };
 
 Index parse_count(const std::string& whole, std::string_view text) {
   const auto value = parse_whole<Index>(text);
-  require(value.has_value(), "keys: '", whole, "' given, expected N or A:B, in whole numbers");
+  require(value.has_value(), option("keys"), ": '", whole, "' given, expected N or A:B, in whole numbers");
   return *value;
 }
 
@@ -36,8 +36,6 @@ void parse_keys(const std::string& text, TaskOptions& task) {
 
 int run(Arguments& arguments) {
   TaskOptions& task = arguments.task;
-  task.seed = arguments.common.seed;
-  task.precision = parse<Precision>(arguments.precision);
   parse_keys(arguments.keys, task);
   const auto file = Files({}).output("-o", arguments.output, Stream::binary);
   const LabelledSets data = generate(task, arguments.common.execution());
@@ -56,50 +54,39 @@ int run(Arguments& arguments) {
   return kOk;
 }
 
-void add_shape_options(CLI::App& command, Arguments& a) {
-  add_whole(command, "--dim", a.task.dim, "coordinates of a token", "d")->capture_default_str();
-  command.add_option("--keys", a.keys, "keys of a set: N, or A:B for ragged sets")
-      ->type_name("N")
-      ->capture_default_str();
-  add_whole(command, "--count", a.task.count, "number of sets", "n")->capture_default_str();
-  add_seed(command, a.common, "seed of the tokens, set sizes and noise");
-  add_whole(command, "--target-seed", a.task.target_seed,
-            "seed of the target (beta, S): equal in train and test files", "T")
-      ->capture_default_str();
-  command.add_option("--noise", a.task.noise, "standard deviation of Gaussian noise on y")
-      ->type_name("SIGMA")
-      ->capture_default_str();
-  add_choice(command, "--precision", a.precision, "f32 or f64", "f32|f64");
-  command.add_option("-o,--output", a.output, "file to write (.npz), or - for standard output")
-      ->type_name("FILE")
-      ->required();
+void add_shape_options(Command& command, Arguments& a) {
+  command.add_options(a.task, {"dim"});
+  command.add_option(option_of<TaskOptions>("keys").info, [&a](const std::string& text) { a.keys = text; });
+  command.add_options(a.task, {"count", "seed", "target-seed", "noise", "precision"});
+  command.add_text("-o,--output", a.output, "FILE", "file to write (.npz), or - for standard output",
+                   Needed::yes);
   add_common_options(command, a.common);
 }
 
-CLI::App& add_task(CLI::App& generate, Task task, const std::string& what) {
+Command& add_task(Command& generate, Task task, const std::string& what) {
   auto a = std::make_shared<Arguments>();
   a->task.task = task;
-  CLI::App& command = *generate.add_subcommand(name(task), what);
+  Command& command = generate.add_command(name(task), what);
   add_target_options(command, a->task);
   add_shape_options(command, *a);
-  set_action(command, [a] { return run(*a); });
+  command.set_action([a] { return run(*a); });
   return command;
 }
 
 }  // namespace
 
-void add_generate(CLI::App& app) {
-  CLI::App& command = *app.add_subcommand(
+void add_generate(Command& app) {
+  Command& command = app.add_command(
       "generate", "Write synthetic sets with a known target, or examples of an attention layer");
-  command.require_subcommand(1);
-  command.footer(
+  command.require_command();
+  command.set_footer(
       "Tokens are uniform on the unit sphere. The tokens come from --seed, the target from --target-seed.\n\n"
       "Examples:\n"
       "  headlens generate power-mean --degree 2 --dim 16 --keys 16 --count 2048 --seed 1 -o train.npz\n"
       "  headlens generate correlation --pure --matrix shift --keys 4:32 --seed 2 -o ragged.npz\n"
       "  headlens generate native --noise 0.1 -o noisy.npz");
-  const auto example = [](CLI::App& task, const char* text) {
-    task.footer(std::string("Example:\n  headlens generate ") + text);
+  const auto example = [](Command& task, const char* text) {
+    task.set_footer(std::string("Example:\n  headlens generate ") + text);
   };
   example(add_task(command, Task::power_mean, "(1/N) sum_i <beta, x_i>^p"),
           "power-mean --degree 2 --dim 16 --keys 16 --count 2048 --seed 1 -o train.npz");

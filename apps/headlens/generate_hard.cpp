@@ -8,7 +8,6 @@
 #include "files.hpp"
 #include "headlens/files.hpp"
 #include "headlens/hardness.hpp"
-#include "words.hpp"
 
 namespace headlens::app {
 namespace {
@@ -22,7 +21,7 @@ struct Arguments {
 };
 
 int run(Arguments& a) {
-  a.hard.seed = a.examples.seed = a.common.seed;
+  a.examples.seed = a.hard.seed;
   a.hard.validate();
   a.examples.validate();
   Files files({});
@@ -55,55 +54,44 @@ int run(Arguments& a) {
   return kOk;
 }
 
-void add_shared_options(CLI::App& command, const std::shared_ptr<Arguments>& a) {
-  command.add_option("--sharpness", a->hard.sharpness, "beta: a step is off by 2 exp(-beta/2) at most")
-      ->type_name("beta")
-      ->capture_default_str();
-  add_whole(command, "--count", a->examples.count, "number of examples", "n")->capture_default_str();
-  command.add_option("--noise", a->examples.noise, "standard deviation of Gaussian noise on Y")
-      ->type_name("SIGMA")
-      ->capture_default_str();
-  command
-      .add_option("--flips", a->flips,
-                  "share of examples with the labels of a neighbour: one hidden sign turned over")
-      ->type_name("ETA")
-      ->capture_default_str();
-  add_seed(command, a->common, "seed of the hidden set, the inputs and the noise");
-  command.add_option("--layer-out", a->layer, "layer to write (.npz: Theta, W, and the hidden label)")
-      ->type_name("FILE");
-  command.add_option("-o,--output", a->output, "examples to write (.npz: X, Y)")
-      ->type_name("FILE")
-      ->required();
+void add_shared_options(Command& command, const std::shared_ptr<Arguments>& a) {
+  static const OptionInfo flips{.name = "flips",
+                                .shown = "ETA",
+                                .help =
+                                    "share of examples that get the labels of a neighbour: one hidden sign "
+                                    "of the first token turned over",
+                                .range = from_to(0, 1),
+                                .kind = OptionKind::real,
+                                .fallback = "0"};
+  command.add_options(a->hard, {"sharpness"});
+  command.add_options(a->examples, {"count", "noise"});
+  command.add_option(flips, [a](const std::string& text) { a->flips = read_real(flips, text); });
+  command.add_options(a->hard, {"seed"});
+  command.add_text("--layer-out", a->layer, "FILE", "layer to write (.npz: Theta, W, and the hidden label)");
+  command.add_text("-o,--output", a->output, "FILE", "examples to write (.npz: X, Y)", Needed::yes);
   add_common_options(command, a->common);
-  set_action(command, [a] { return run(*a); });
+  command.set_action([a] { return run(*a); });
 }
 
 }  // namespace
 
-void add_generate_hard(CLI::App& generate) {
+void add_generate_hard(Command& generate) {
   auto parity = std::make_shared<Arguments>();
-  CLI::App& first = *generate.add_subcommand(
+  Command& first = generate.add_command(
       "hard-parity", "A layer of 2 s heads that computes a parity of 2 s hidden bits, and examples of it");
-  add_whole(first, "--dim", parity->hard.dim, "coordinates of a token", "d")->capture_default_str();
-  add_whole(first, "--size", parity->hard.size, "size of the hidden set; twice as many heads", "s")
-      ->capture_default_str();
+  first.add_options(parity->hard, {"dim", "size"});
   add_shared_options(first, parity);
-  first.footer(
+  first.set_footer(
       "Example:\n  headlens generate hard-parity --dim 20 --size 3 --count 2000 -o hard.npz --layer-out "
       "hard-layer.npz");
 
   auto rounding = std::make_shared<Arguments>();
   rounding->hard.kind = HardKind::rounding;
-  CLI::App& second = *generate.add_subcommand(
+  Command& second = generate.add_command(
       "hard-rounding", "A layer that rounds a hidden sum modulo q to r levels, and examples of it");
-  add_whole(second, "--dim", rounding->hard.dim, "coordinates of a token", "d")->capture_default_str();
-  add_whole(second, "--modulus", rounding->hard.modulus, "of the hidden sum", "q")->capture_default_str();
-  add_whole(second, "--levels", rounding->hard.levels, "values of the label, 2 to q", "r")
-      ->capture_default_str();
-  add_whole(second, "--weight", rounding->hard.size, "coordinates in the hidden sum", "w")
-      ->capture_default_str();
+  second.add_options(rounding->hard, {"dim", "modulus", "levels", "weight"});
   add_shared_options(second, rounding);
-  second.footer(
+  second.set_footer(
       "Example:\n  headlens generate hard-rounding --dim 16 --modulus 4 --levels 2 --weight 6 -o hard.npz "
       "--layer-out hard-layer.npz");
 }

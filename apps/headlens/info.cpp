@@ -44,13 +44,13 @@ int run(const CommonOptions& common) {
 
 }  // namespace
 
-void add_info(CLI::App& app) {
+void add_info(Command& app) {
   auto common = std::make_shared<CommonOptions>();
-  CLI::App& command = *app.add_subcommand("info", "Show version, BLAS core, SIMD level, threads and memory");
-  add_seed(command, *common, "accepted everywhere");
+  Command& command = app.add_command("info", "Show version, BLAS core, SIMD level, threads and memory");
+  add_unused_seed(command, *common, "accepted everywhere");
   add_common_options(command, *common);
-  command.footer("Example:\n  headlens info --json");
-  set_action(command, [common] { return run(*common); });
+  command.set_footer("Example:\n  headlens info --json");
+  command.set_action([common] { return run(*common); });
 }
 
 }  // namespace headlens::app

@@ -12,7 +12,6 @@
 #include "headlens/arrays.hpp"
 #include "headlens/error.hpp"
 #include "headlens/files.hpp"
-#include "words.hpp"
 
 namespace headlens::app {
 namespace {
@@ -21,7 +20,7 @@ struct Arguments {
   CommonOptions common;
   InspectOptions inspect;
   WeightsOptions weights;
-  std::optional<Index> heads, restrict_dim, fourier;
+  std::optional<Index> fourier;
   std::string layer, file, output, fourier_output;
   std::string q, k, v, o;
   bool tails = false;
@@ -31,17 +30,15 @@ struct Arguments {
 
 AttentionLayer read_layer(const Arguments& a, const Execution& execution) {
   if (a.layer.empty()) {
-    WeightsOptions options = a.weights;
-    require(a.heads.has_value(), "heads: none given, but weights are cut into heads by --heads");
-    options.heads = *a.heads;
-    options.restrict_dim = a.restrict_dim.value_or(0);
+    const WeightsOptions& options = a.weights;
+    require(options.heads > 0, option("heads"), ": none given, but weights are cut into heads by --heads");
     options.validate();
     return layer_from_weights(
         a.separate() ? load_weights(a.q, a.k, a.v, a.o, execution) : load_weights(a.file, options, execution),
         options, execution);
   }
   AttentionLayer layer = load_layer(a.layer, execution);
-  return a.restrict_dim ? restrict_layer(layer, *a.restrict_dim) : layer;
+  return a.weights.restrict_dim > 0 ? restrict_layer(layer, a.weights.restrict_dim) : layer;
 }
 
 void check_arguments(const Arguments& a) {
@@ -52,12 +49,10 @@ void check_arguments(const Arguments& a) {
           "inspect: --weights-q, --weights-k, --weights-v and --weights-o go together");
   require(!a.separate() || (a.weights.prefix.empty() && a.weights.format == WeightsFormat::automatic),
           "inspect: --format and --prefix go with --weights FILE");
-  require(a.layer.empty() || (!a.heads && !a.weights.layer && a.weights.prefix.empty() &&
+  require(a.layer.empty() || (a.weights.heads == 0 && !a.weights.layer && a.weights.prefix.empty() &&
                               a.weights.format == WeightsFormat::automatic),
           "inspect: --heads, --layer, --format and --prefix go with weights; a layer file has its heads");
-  require(a.restrict_dim.value_or(1) >= 1, "restrict: ", a.restrict_dim.value_or(1),
-          " given, expected 1 or more");
-  require(a.fourier_output.empty() || a.fourier, "fourier-out: given without --fourier K");
+  require(a.fourier_output.empty() || a.fourier, option("fourier-out"), ": given without --fourier K");
   a.inspect.validate();
 }
 
@@ -158,12 +153,11 @@ int run(const Arguments& a) {
   const auto fourier_file = files.output("--fourier-out", a.fourier_output, Stream::refused);
   const Execution execution = a.common.execution();
   const AttentionLayer layer = read_layer(a, execution);
-  InspectOptions options = a.inspect;
-  options.seed = a.common.seed;
+  const InspectOptions& options = a.inspect;
   Findings found{inspect_layer(layer, options, execution), std::nullopt, std::nullopt,
                  layer_conditions(layer, execution), std::nullopt};
   if (a.tails) found.tails = logit_tails(layer, options, execution);
-  if (!a.layer.empty() && !a.restrict_dim) found.label = load_label(a.layer, execution);
+  if (!a.layer.empty() && a.weights.restrict_dim == 0) found.label = load_label(a.layer, execution);
   if (a.fourier)
     found.fourier = fourier_coefficients(
         layer, {.degree = *a.fourier, .samples = options.samples, .seed = options.seed}, execution);
@@ -176,59 +170,44 @@ int run(const Arguments& a) {
   return kOk;
 }
 
-void add_weights_options(CLI::App& command, Arguments& a) {
-  const std::map<std::string, WeightsFormat> formats{{"auto", WeightsFormat::automatic},
-                                                     {"factors", WeightsFormat::factors},
-                                                     {"torch", WeightsFormat::torch},
-                                                     {"hf", WeightsFormat::hugging_face}};
-  command
-      .add_option("--weights", a.file, "attention weights to read instead of a layer (.safetensors or .npz)")
-      ->type_name("FILE");
-  add_choice(command, "--format", a.weights.format, "how the file names its weights", "auto|factors|torch|hf",
-             formats);
-  command
-      .add_option("--prefix", a.weights.prefix,
-                  "what the names of the weights begin with, where a file has several layers")
-      ->type_name("P");
-  command
-      .add_option("--weights-q", a.q,
-                  "W_Q in a file of its own (.npy: (out, in), q = W_Q x); needs the next three options")
-      ->type_name("FILE");
-  command.add_option("--weights-k", a.k, "W_K in a file of its own")->type_name("FILE");
-  command.add_option("--weights-v", a.v, "W_V in a file of its own")->type_name("FILE");
-  command.add_option("--weights-o", a.o, "W_O in a file of its own")->type_name("FILE");
-  add_whole(command, "--heads", a.heads, "number of heads that the weights are cut into", "m");
-  add_whole(command, "--layer", a.weights.layer,
-            "layer to read from weights of shape (layer, out, in), counted from 0", "i");
+void add_weights_options(Command& command, Arguments& a) {
+  command.add_text("--weights", a.file, "FILE",
+                   "attention weights to read instead of a layer (.safetensors or .npz)");
+  command.add_options(a.weights, {"format", "prefix"});
+  command.add_text("--weights-q", a.q, "FILE",
+                   "W_Q in a file of its own (.npy: (out, in), q = W_Q x); needs the next three options");
+  command.add_text("--weights-k", a.k, "FILE", "W_K in a file of its own");
+  command.add_text("--weights-v", a.v, "FILE", "W_V in a file of its own");
+  command.add_text("--weights-o", a.o, "FILE", "W_O in a file of its own");
+  command.add_options(a.weights, {"heads", "layer", "restrict"});
+}
+
+void add_fourier_options(Command& command, Arguments& a) {
+  static const OptionInfo degree{
+      .name = "fourier",
+      .shown = "K",
+      .help = "Fourier coefficients of the outputs up to this degree; exact for d <= 12, else from samples",
+      .kind = OptionKind::whole};
+  command.add_option(degree, [&a](const std::string& text) { a.fourier = read_whole(degree, text); });
+  command.add_text("--fourier-out", a.fourier_output, "FILE",
+                   "file for all Fourier coefficients (.npz: subsets, values)");
 }
 
 }  // namespace
 
-void add_inspect(CLI::App& app) {
+void add_inspect(Command& app) {
   auto a = std::make_shared<Arguments>();
-  CLI::App& command =
-      *app.add_subcommand("inspect", "Describe the heads of a layer, or of attention weights");
-  command.add_option("LAYER", a->layer, "layer (.npz: Theta, W)");
+  Command& command = app.add_command("inspect", "Describe the heads of a layer, or of attention weights");
+  command.add_positional("LAYER", a->layer, "layer (.npz: Theta, W)", Needed::no);
   add_weights_options(command, *a);
-  add_whole(command, "--restrict", a->restrict_dim, "keep the first coordinates of Theta and W only", "r");
-  command.add_option("-o,--output", a->output, "layer to write (.npz: Theta, W)")->type_name("LAYER");
-  add_whole(command, "--tokens", a->inspect.tokens, "number of tokens of a sampled input", "k")
-      ->capture_default_str();
-  add_whole(command, "--samples", a->inspect.samples,
-            "number of rows to sample, each from an input of its own", "n")
-      ->capture_default_str();
+  command.add_text("-o,--output", a->output, "LAYER", "layer to write (.npz: Theta, W)");
+  command.add_options(a->inspect, {"tokens", "samples"});
   command.add_flag("--tails", a->tails,
                    "the distribution of the logits on random signs, beside the Gaussian one");
-  add_whole(command, "--fourier", a->fourier,
-            "Fourier coefficients of the outputs up to this degree; exact for d <= 12, else from samples",
-            "K");
-  command
-      .add_option("--fourier-out", a->fourier_output,
-                  "file for all Fourier coefficients (.npz: subsets, values)")
-      ->type_name("FILE");
-  add_seed(command, a->common, "seed of the sampled inputs");
+  add_fourier_options(command, *a);
+  command.add_options(a->inspect, {"seed"});
   add_common_options(command, a->common);
-  command.footer(
+  command.set_footer(
       "Printed for every head: the logit scale |Theta| (the standard deviation of the logits on random "
       "signs),\n"
       "the effective rank of Theta, |W|, the mean of the diagonal of Theta, the standard deviation of its "
@@ -245,7 +224,7 @@ void add_inspect(CLI::App& app) {
       "  headlens inspect layer.npz --tails --samples 1000000\n"
       "  headlens inspect hard-layer.npz --fourier 5\n"
       "  headlens inspect --weights model.safetensors --prefix encoder.layer.0 --heads 12 -o layer.npz");
-  set_action(command, [a] { return run(*a); });
+  command.set_action([a] { return run(*a); });
 }
 
 }  // namespace headlens::app

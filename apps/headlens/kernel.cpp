@@ -8,7 +8,6 @@
 #include "command.hpp"
 #include "files.hpp"
 #include "headlens/arrays.hpp"
-#include "words.hpp"
 
 namespace headlens::app {
 namespace {
@@ -16,28 +15,16 @@ namespace {
 struct Arguments {
   CommonOptions common;
   KernelOptions kernel;
-  HeadOptions head;
-  std::string a, b, output;
-  std::string model = "rfa", score = "relu", positions = "none", precision = "f64";
+  std::string a, b, mean, output;
   bool sequence = false;
 };
 
-KernelOptions options_from(const Arguments& a) {
-  KernelOptions options = a.kernel;
-  options.features.kind = parse<ModelKind>(a.model);
-  options.features.score = parse<Score>(a.score);
-  options.features.positions = parse<Positions>(a.positions);
-  options.features.precision = parse<Precision>(a.precision);
-  options.features.seed = a.common.seed;
-  apply_head_options(a.head, options.features);
-  options.validate();
-  return options;
-}
-
 int run(const Arguments& a) {
-  const auto file = Files({a.a, a.b, a.head.mean}).output("-o", npy_name(a.output), Stream::binary);
+  const auto file = Files({a.a, a.b, a.mean}).output("-o", npy_name(a.output), Stream::binary);
   const Execution execution = a.common.execution();
-  const KernelOptions options = options_from(a);
+  KernelOptions options = a.kernel;
+  if (!a.mean.empty()) options.features.mean = read_npy(a.mean);
+  options.validate();
   const DataLayout layout = a.sequence ? DataLayout::sequence : DataLayout::sets;
   const Sets left = load_sets(a.a, layout, execution);
   const Kernel kernel = a.b.empty()
@@ -47,8 +34,8 @@ int run(const Arguments& a) {
   const Json error = optional_json(kernel.standard_error);
   print(a.common,
         {{"file", file.string()},
-         {"model", a.model},
-         {"score", a.score},
+         {"model", name(options.features.kind)},
+         {"score", name(options.features.score)},
          {"shape", kernel.values.shape()},
          {"dtype", name(kernel.values.dtype())},
          {"method", kernel.method},
@@ -59,55 +46,38 @@ int run(const Arguments& a) {
   return kOk;
 }
 
-void add_options(CLI::App& command, Arguments& a) {
-  FeatureOptions& f = a.kernel.features;
-  f.heads = 4096;
-  add_choice(command, "--model", a.model, "rfa, brfa (identity mean) or mlp (no attention, equal set sizes)",
-             "rfa|brfa|mlp");
-  add_choice(command, "--score", a.score, "relu, step (1 above 0), exp, or softmax (by Monte Carlo)",
-             "relu|softmax|exp|step");
-  add_choice(command, "--positions", a.positions, "none, or sinusoidal encodings added to the keys",
-             "none|sinusoidal");
-  command.add_option("--bias-scale", f.bias_scale, "scale b of the mean of the heads (rfa: 0, brfa: 1)")
-      ->type_name("b");
-  command
-      .add_option("--weight-scale", f.weight_scale,
-                  "standard deviation of the random entries (default 0.5; mlp: 1/sqrt(2(N+1)))")
-      ->type_name("w");
-  add_head_options(command, a.head);
-  add_choice(command, "--precision", a.precision, "f32 or f64, of the tokens and of the file", "f32|f64");
-  command.add_flag("--exact", a.kernel.exact,
-                   "biased relu by Owen's T for every pair of keys: slower, 1e-14");
-  add_whole(command, "--samples", f.heads, "heads that are drawn for softmax, and with --head-rank", "M")
-      ->capture_default_str();
+void add_options(Command& command, Arguments& a) {
+  const OptionInfo& samples = option_of<KernelOptions>("samples").info;
+  FeatureOptions& features = a.kernel.features;
+  features.heads = read_whole(samples, samples.fallback);
+  add_feature_options(command, features, a.mean, {"model", "score"});
+  command.add_options(a.kernel, {"exact"});
+  command.add_option(samples, [&](const std::string& text) { features.heads = read_whole(samples, text); });
   command.add_flag("--sequence", a.sequence,
                    "A and B hold tokens (n,L,d): every token is a query, the others its keys");
 }
 
 }  // namespace
 
-void add_kernel(CLI::App& app) {
+void add_kernel(Command& app) {
   auto a = std::make_shared<Arguments>();
-  CLI::App& command = *app.add_subcommand("kernel", "The kernel of a model with infinitely many heads");
-  command.add_option("A", a->a, "sets (.npz; y is not needed)")->required();
-  command.add_option("B", a->b, "sets for the columns (default: A itself)");
-  command
-      .add_option("-o,--output", a->output,
-                  "file to write (.npy is added if missing, as np.save does), or - for standard output")
-      ->type_name("K")
-      ->required();
+  Command& command = app.add_command("kernel", "The kernel of a model with infinitely many heads");
+  command.add_positional("A", a->a, "sets (.npz; y is not needed)");
+  command.add_positional("B", a->b, "sets for the columns (default: A itself)", Needed::no);
+  command.add_text("-o,--output", a->output, "K",
+                   "file to write (.npy is added if missing, as np.save does), or - for standard output",
+                   Needed::yes);
   add_options(command, *a);
-  add_seed(command, a->common, "seed of the heads that are drawn");
   add_common_options(command, a->common);
   add_backend(command, a->common);
-  command.footer(
+  command.set_footer(
       "K is the mean over heads of the products of their features: Phi Phi^T / M tends to it.\n\n"
       "Examples:\n"
       "  headlens kernel train.npz --model rfa -o K.npy\n"
       "  headlens kernel test.npz train.npz --model brfa --bias-scale 2 -o K.npy\n"
       "  headlens kernel train.npz --model brfa --mean shift.npy -o K.npy\n"
       "  headlens kernel train.npz --score softmax --samples 200 -o K.npy");
-  set_action(command, [a] { return run(*a); });
+  command.set_action([a] { return run(*a); });
 }
 
 }  // namespace headlens::app

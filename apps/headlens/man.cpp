@@ -5,7 +5,6 @@
 
 #include "command.hpp"
 #include "headlens/info.hpp"
-#include "option_list.hpp"
 
 namespace headlens::app {
 namespace {
@@ -37,20 +36,20 @@ std::string option_item(const OptionEntry& option) {
   return fmt::format(".TP\n{}\n{}\n", head, body);
 }
 
-std::string section(CLI::App& command, const std::string& path) {
-  std::string text = fmt::format(".SS \"{}\"\n{}\n", roff(path), roff(command.get_description()));
-  for (const OptionEntry& option : options_of(command)) text += option_item(option);
-  if (!command.get_footer().empty()) text += fmt::format(".PP\n.nf\n{}\n.fi\n", roff(command.get_footer()));
-  for (CLI::App* inner : commands_of(command)) text += section(*inner, path + " " + inner->get_name());
+std::string section(const Command& command, const std::string& path) {
+  std::string text = fmt::format(".SS \"{}\"\n{}\n", roff(path), roff(command.description()));
+  for (const OptionEntry& option : command.options()) text += option_item(option);
+  if (!command.footer().empty()) text += fmt::format(".PP\n.nf\n{}\n.fi\n", roff(command.footer()));
+  for (const auto& inner : command.commands()) text += section(*inner, path + " " + inner->name());
   return text;
 }
 
-std::string page(CLI::App& app) {
+std::string page(const Command& app) {
   std::string text = fmt::format(".TH HEADLENS 1 \"\" \"headlens {}\" \"User Commands\"\n", version());
-  text += fmt::format(".SH NAME\nheadlens \\- {}\n", roff(app.get_description()));
+  text += fmt::format(".SH NAME\nheadlens \\- {}\n", roff(app.description()));
   text += ".SH SYNOPSIS\n.B headlens\n\\fICOMMAND\\fR [\\fIOPTION\\fR]...\n.SH DESCRIPTION\n";
-  text += fmt::format(".nf\n{}\n.fi\n.SH COMMANDS\n", roff(app.get_footer()));
-  for (CLI::App* command : commands_of(app)) text += section(*command, "headlens " + command->get_name());
+  text += fmt::format(".nf\n{}\n.fi\n.SH COMMANDS\n", roff(app.footer()));
+  for (const auto& command : app.commands()) text += section(*command, "headlens " + command->name());
   text +=
       ".SH FILES\n"
       "Sets are .npz files with \\fBquery\\fR (n,d), \\fBkeys\\fR (n,N,d) or (total,d) with \\fBoffsets\\fR "
@@ -64,10 +63,10 @@ std::string page(CLI::App& app) {
 
 }  // namespace
 
-void add_man(CLI::App& app) {
-  CLI::App& command = *app.add_subcommand("man", "Print the manual page");
-  command.footer("Example:\n  headlens man | man -l -");
-  set_action(command, [&app] {
+void add_man(Command& app) {
+  Command& command = app.add_command("man", "Print the manual page");
+  command.set_footer("Example:\n  headlens man | man -l -");
+  command.set_action([&app] {
     fmt::print("{}", page(app));
     return static_cast<int>(kOk);
   });

@@ -37,25 +37,25 @@ int run(const Arguments& a) {
 
 }  // namespace
 
-void add_predict(CLI::App& app) {
+void add_predict(Command& app) {
   auto a = std::make_shared<Arguments>();
-  CLI::App& command = *app.add_subcommand("predict", "Predict with a fitted model");
-  command.add_option("MODEL", a->model, "model file")->required();
-  command.add_option("DATA", a->data, "sets (.npz; y is not needed)")->required();
-  command
-      .add_option("-o,--output", a->output,
-                  "file to write (.npy is added if missing, as np.save does), or - for standard output")
-      ->type_name("PRED")
-      ->required();
-  command.add_flag("--scores", a->scores, "scores (n, q) instead of class labels");
-  add_seed(command, a->common, "accepted everywhere; prediction draws nothing");
+  Command& command = app.add_command("predict", "Predict with a fitted model");
+  command.add_positional("MODEL", a->model, "model file");
+  command.add_positional("DATA", a->data, "sets (.npz; y is not needed)");
+  command.add_text("-o,--output", a->output, "PRED",
+                   "file to write (.npy is added if missing, as np.save does), or - for standard output",
+                   Needed::yes);
+  command.add_flag(
+      "--scores", a->scores,
+      "float64 scores (n, q) instead of class labels: one per class, or one in all for two classes");
+  add_unused_seed(command, a->common, "accepted everywhere; prediction draws nothing");
   add_common_options(command, a->common);
   add_backend(command, a->common);
-  command.footer(
+  command.set_footer(
       "Examples:\n"
       "  headlens predict model.hlm test.npz -o predictions.npy\n"
       "  headlens predict classifier.hlm test.npz --scores -o scores.npy");
-  set_action(command, [a] { return run(*a); });
+  command.set_action([a] { return run(*a); });
 }
 
 }  // namespace headlens::app

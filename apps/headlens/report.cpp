@@ -71,20 +71,16 @@ int run(const Arguments& a) {
 
 }  // namespace
 
-void add_report(CLI::App& app) {
+void add_report(Command& app) {
   auto a = std::make_shared<Arguments>();
-  CLI::App& command = *app.add_subcommand("report", "Write a page with figures and findings from studies");
-  command.add_option("RESULTS", a->stores, "stores that 'headlens study run' wrote (.db), one or more")
-      ->required();
-  command
-      .add_option("-o,--output", a->folder,
-                  "folder to write: new, empty or an earlier report, whose files are replaced")
-      ->required()
-      ->type_name("DIR");
-  command.add_option("--title", a->title, "title of the page (default: that of the study)")
-      ->type_name("TEXT");
+  Command& command = app.add_command("report", "Write a page with figures and findings from studies");
+  command.add_positionals("RESULTS", a->stores, "stores that 'headlens study run' wrote (.db), one or more",
+                          Needed::yes);
+  command.add_text("-o,--output", a->folder, "DIR",
+                   "folder to write: new, empty or an earlier report, whose files are replaced", Needed::yes);
+  command.add_text("--title", a->title, "TEXT", "title of the page (default: that of the study)");
   add_common_options(command, a->common);
-  command.footer(
+  command.set_footer(
       "Writes DIR/index.html, which needs no other file and no network, and DIR/figures with each figure as\n"
       "SVG, PDF and PNG and the numbers behind it as CSV. Unfinished studies are reported as far as they "
       "are.\n"
@@ -94,7 +90,7 @@ void add_report(CLI::App& app) {
       "Examples:\n"
       "  headlens report results.db -o report\n"
       "  headlens report separation.db bias.db -o report --title 'Two studies' --json");
-  set_action(command, [a] { return run(*a); });
+  command.set_action([a] { return run(*a); });
 }
 
 }  // namespace headlens::app

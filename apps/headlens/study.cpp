@@ -10,7 +10,6 @@
 #include "files.hpp"
 #include "headlens/arrays.hpp"
 #include "headlens/error.hpp"
-#include "words.hpp"
 
 namespace headlens::app {
 namespace {
@@ -36,7 +35,7 @@ std::string shell_word(const std::string& word) {
 std::string command_line(const Arguments& a) {
   std::string line = fmt::format("headlens study run {} -o {}", shell_word(a.study), shell_word(a.store));
   if (a.run.jobs > 0) line += fmt::format(" --jobs {}", a.run.jobs);
-  if (a.common.threads > 0) line += fmt::format(" --threads {}", a.common.threads);
+  if (a.common.wanted.threads > 0) line += fmt::format(" --threads {}", a.common.wanted.threads);
   if (!a.common.max_memory.empty()) line += " --max-memory " + shell_word(a.common.max_memory);
   for (const std::string& text : a.overrides) line += " --set " + shell_word(text);
   return line;
@@ -133,71 +132,63 @@ int export_table(const Arguments& a) {
   return kOk;
 }
 
-void add_sets(CLI::App& command, Arguments& a) {
-  command
-      .add_option("--set", a.overrides,
-                  "change the study, as in TOML: --set 'grid.samples=[64,128]'; may be repeated")
-      ->type_name("KEY=VALUE")
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+void add_sets(Command& command, Arguments& a) {
+  command.add_texts("--set", a.overrides, "KEY=VALUE",
+                    "change the study, as in TOML: --set 'grid.samples=[64,128]'; may be repeated");
 }
 
-void add_run(CLI::App& study) {
+void add_run(Command& study) {
   auto a = std::make_shared<Arguments>();
-  CLI::App& command = *study.add_subcommand("run", "Run the cells of a study that a store does not have yet");
-  command.add_option("STUDY", a->study, "study file (.toml)")->required();
-  command.add_option("-o,--output", a->store, "store to fill (.db), made if it is missing")
-      ->type_name("RESULTS")
-      ->required();
-  command
-      .add_option("--jobs", a->run.jobs,
-                  "cells at a time, each with its share of threads and memory (default: one per thread)")
-      ->type_name("J")
-      ->transform(whole_number(1, 4096));
+  Command& command = study.add_command("run", "Run the cells of a study that a store does not have yet");
+  command.add_positional("STUDY", a->study, "study file (.toml)");
+  command.add_text("-o,--output", a->store, "RESULTS", "store to fill (.db), made if it is missing",
+                   Needed::yes);
+  command.add_options(a->run, {"jobs"});
   add_sets(command, *a);
-  command.add_flag("--retry-failed", a->run.retry_failed, "run failed cells again");
+  command.add_options(a->run, {"retry-failed"});
   add_common_options(command, a->common);
   add_backend(command, a->common);
-  command.footer(
+  command.set_footer(
       "Whatever ends it, at most the cells in flight are lost; the same command goes on from there. Several\n"
       "processes may fill one store. Exit status 3 if cells failed.\n\n"
       "Examples:\n"
       "  headlens study run studies/separation-small.toml -o results.db\n"
       "  headlens study run studies/bias.toml -o results.db --jobs 4 --set 'seeds=[1,2]'");
-  set_action(command, [a] { return run(*a); });
+  command.set_action([a] { return run(*a); });
 }
 
-void add_status(CLI::App& study) {
+void add_status(Command& study) {
   auto a = std::make_shared<Arguments>();
-  CLI::App& command = *study.add_subcommand("status", "Count the cells of a store, and say why some failed");
-  command.add_option("RESULTS", a->store, "store (.db)")->required();
-  command.add_option("STUDY", a->study, "study file to look for (default: every study of the store)");
+  Command& command = study.add_command("status", "Count the cells of a store, and say why some failed");
+  command.add_positional("RESULTS", a->store, "store (.db)");
+  command.add_positional("STUDY", a->study, "study file to look for (default: every study of the store)",
+                         Needed::no);
   add_sets(command, *a);
   command.add_flag("--json", a->common.json, "one JSON object on standard output");
-  command.footer("Example:\n  headlens study status results.db");
-  set_action(command, [a] { return status(*a); });
+  command.set_footer("Example:\n  headlens study status results.db");
+  command.set_action([a] { return status(*a); });
 }
 
-void add_export(CLI::App& study) {
+void add_export(Command& study) {
   auto a = std::make_shared<Arguments>();
-  CLI::App& command = *study.add_subcommand("export", "Write the cells of a study as a table");
-  command.add_option("RESULTS", a->store, "store (.db)")->required();
-  add_choice(command, "--format", a->format, "csv or json", "csv|json");
-  command.add_option("-o,--output", a->output, "file to write (default: standard output)")->type_name("FILE");
-  command.add_option("--study", a->name, "name of the study, if the store holds several")->type_name("NAME");
-  command.footer("Example:\n  headlens study export results.db --format csv -o results.csv");
-  set_action(command, [a] { return export_table(*a); });
+  Command& command = study.add_command("export", "Write the cells of a study as a table");
+  command.add_positional("RESULTS", a->store, "store (.db)");
+  command.add_text("--format", a->format, "csv|json", "csv or json, of the table");
+  command.add_text("-o,--output", a->output, "FILE", "file to write (default: standard output)");
+  command.add_text("--study", a->name, "NAME", "name of the study, if the store holds several");
+  command.set_footer("Example:\n  headlens study export results.db --format csv -o results.csv");
+  command.set_action([a] { return export_table(*a); });
 }
 
 }  // namespace
 
-void add_study(CLI::App& app) {
-  CLI::App& command = *app.add_subcommand("study", "Run a grid of fits or recoveries from a TOML file");
-  command.require_subcommand(1);
+void add_study(Command& app) {
+  Command& command = app.add_command("study", "Run a grid of fits or recoveries from a TOML file");
+  command.require_command();
   add_run(command);
   add_status(command);
   add_export(command);
-  command.footer(
+  command.set_footer(
       "Examples:\n"
       "  headlens study run studies/separation-small.toml -o results.db\n"
       "  headlens study status results.db\n"

@@ -6,8 +6,9 @@
 #include <memory>
 
 #include "command.hpp"
-#include "head_count.hpp"
 #include "headlens/error.hpp"
+#include "target_options.hpp"
+#include "words.hpp"
 
 namespace headlens::app {
 namespace {
@@ -15,14 +16,12 @@ namespace {
 struct Arguments {
   CommonOptions common;
   TheoryOptions theory;
-  Index keys = 16;
-  std::string model = "rfa", heads = "inf";
-  std::string samples = "64:65536";
+  std::string samples = option_of<TheoryOptions>("samples").info.fallback;
 };
 
 Index parse_count(const std::string& whole, std::string_view text) {
   const auto value = parse_whole<Index>(text);
-  require(value && *value >= 2, "samples: '", whole,
+  require(value && *value >= 2, option("samples"), ": '", whole,
           "' given, expected A:B (A, 2A, 4A, ... up to B) or a list such as 100,300,1000, each 2 or more");
   return *value;
 }
@@ -34,7 +33,7 @@ std::vector<Index> parse_samples(const std::string& text) {
   if (const auto colon = text.find(':'); colon != std::string::npos) {
     const Index first = parse_count(text, view.substr(0, colon)),
                 last = parse_count(text, view.substr(colon + 1));
-    require(first <= last, "samples: '", text, "' given, expected A:B with A at most B");
+    require(first <= last, option("samples"), ": '", text, "' given, expected A:B with A at most B");
     for (Index n = first; n <= last && n > 0; n = n > last / 2 ? 0 : 2 * n) samples.push_back(n);
     return samples;
   }
@@ -46,11 +45,14 @@ std::vector<Index> parse_samples(const std::string& text) {
   return samples;
 }
 
-std::string title(const TaskOptions& task, const Arguments& a) {
+bool is_infinite(const TheoryOptions& options) { return options.heads == kInfiniteHeads; }
+
+std::string title(const TheoryOptions& options) {
+  const TaskOptions& task = options.task;
   const std::string degree = task.task == Task::native ? "" : fmt::format(" of degree {}", task.degree);
   return fmt::format("{}{}{}, d = {}, N = {}, {} with {} heads", task.pure ? "pure " : "", name(task.task),
-                     degree, task.dim, task.min_keys, a.model,
-                     a.heads == "inf" ? "infinitely many" : a.heads);
+                     degree, task.dim, task.min_keys, name(options.model),
+                     is_infinite(options) ? "infinitely many" : std::to_string(options.heads));
 }
 
 // One line per number of training sets.
@@ -89,24 +91,21 @@ Json columns(const Theory& theory, bool with_heads) {
 }
 
 int run(Arguments& a) {
-  a.theory.task.min_keys = a.theory.task.max_keys = a.keys;
-  a.theory.model = parse<ModelKind>(a.model);
-  a.theory.heads = parse_heads(a.heads);
   a.theory.samples = parse_samples(a.samples);
   const Theory theory = evaluate_theory(a.theory, a.common.execution());
   const TaskOptions& task = a.theory.task;
   Json json{{"task", name(task.task)},
-            {"model", a.model},
-            {"heads", a.heads == "inf" ? Json("inf") : Json(a.theory.heads)},
+            {"model", name(a.theory.model)},
+            {"heads", is_infinite(a.theory) ? Json("inf") : Json(a.theory.heads)},
             {"dim", task.dim},
-            {"keys", a.keys},
+            {"keys", task.min_keys},
             {"complexity", theory.complexity},
             {"complexity_is_lower_bound", theory.complexity_is_lower_bound},
             {"kernel_mean", theory.kernel_mean},
             {"kernel_most", theory.kernel_most},
             {"variance", theory.variance}};
   std::string text =
-      fmt::format("{}\ncomplexity {}{:.4g}, variance {:.4g}\n", title(task, a),
+      fmt::format("{}\ncomplexity {}{:.4g}, variance {:.4g}\n", title(a.theory),
                   theory.complexity_is_lower_bound ? "at least " : "", theory.complexity, theory.variance);
   if (theory.kernel_variance) {
     json["kernel_variance"] = *theory.kernel_variance;
@@ -120,47 +119,40 @@ int run(Arguments& a) {
   return kOk;
 }
 
-CLI::App& add_task(CLI::App& parent, Task task, const std::string& what) {
+Command& add_task(Command& parent, Task task, const std::string& what) {
   auto a = std::make_shared<Arguments>();
   a->theory.task.task = task;
-  CLI::App& command = *parent.add_subcommand(name(task), what);
+  Command& command = parent.add_command(name(task), what);
   add_target_options(command, a->theory.task);
-  add_whole(command, "--dim", a->theory.task.dim, "coordinates of a token, 2 to 1000000", "d")
-      ->capture_default_str();
-  add_whole(command, "--keys", a->keys, "keys of a set", "N")->capture_default_str();
-  command.add_option("--noise", a->theory.task.noise, "standard deviation of Gaussian noise on y")
-      ->type_name("SIGMA")
-      ->capture_default_str();
-  add_choice(command, "--model", a->model, "rfa, brfa (heads around the identity), or mlp (no attention)",
-             "rfa|brfa|mlp");
-  command
-      .add_option("--bias-scale", a->theory.bias_scale, "brfa: scale of the mean of the heads (default: 1)")
-      ->type_name("b");
-  command
-      .add_option("--samples", a->samples,
-                  "numbers of training sets: A:B doubles from A to B; or a list A,B,C")
-      ->type_name("n")
-      ->capture_default_str();
-  command.add_option("--heads", a->heads, "number of random heads of rfa, or inf")
-      ->type_name("M|inf")
-      ->capture_default_str();
-  command
-      .add_option("--error", a->theory.error,
-                  "also print the heads of rfa that are needed for this predicted error")
-      ->type_name("E");
-  add_seed(command, a->common, "accepted everywhere; theory draws nothing");
+  TheoryOptions& options = a->theory;
+  command.add_options(options.task, {"dim"});
+  static const OptionInfo keys{.name = "keys",
+                               .shown = "N",
+                               .help = "keys per set",
+                               .range = at_least(1),
+                               .kind = OptionKind::whole,
+                               .fallback = "16"};
+  command.add_option(keys, [&options](const std::string& text) {
+    options.task.min_keys = options.task.max_keys = read_whole(keys, text);
+  });
+  command.add_options(options.task, {"noise"});
+  command.add_options(options, {"model", "bias-scale"});
+  command.add_option(option_of<TheoryOptions>("samples").info,
+                     [a = a.get()](const std::string& text) { a->samples = text; });
+  command.add_options(options, {"heads", "error"});
+  add_unused_seed(command, a->common, "accepted everywhere; theory draws nothing");
   add_common_options(command, a->common);
-  set_action(command, [a] { return run(*a); });
+  command.set_action([a] { return run(*a); });
   return command;
 }
 
 }  // namespace
 
-void add_theory(CLI::App& app) {
-  CLI::App& command =
-      *app.add_subcommand("theory", "Complexity of a target and its predicted learning curve, without data");
-  command.require_subcommand(1);
-  command.footer(
+void add_theory(Command& app) {
+  Command& command =
+      app.add_command("theory", "Complexity of a target and its predicted learning curve, without data");
+  command.require_command();
+  command.set_footer(
       "For the targets of 'headlens generate' and the penalty chosen as in 'headlens fit'. The bound,\n"
       "2 sqrt(complexity E[K(x, x)] / samples) in units of y, is on the excess risk of training over a norm "
       "ball\n"
@@ -172,8 +164,8 @@ void add_theory(CLI::App& app) {
       "  headlens theory power-mean --degree 2 --heads 300 --error 0.2 --samples 256:4096\n"
       "  headlens theory native --model brfa --bias-scale 0.5\n"
       "  headlens theory power-mean --degree 4 --model mlp --json");
-  const auto example = [](CLI::App& task, const char* text) {
-    task.footer(std::string("Example:\n  headlens theory ") + text);
+  const auto example = [](Command& task, const char* text) {
+    task.set_footer(std::string("Example:\n  headlens theory ") + text);
   };
   example(add_task(command, Task::power_mean, "(1/N) sum_i <beta, x_i>^p"),
           "power-mean --degree 2 --dim 16 --keys 16 --samples 64:65536");

@@ -51,11 +51,4 @@ std::string unknown_choice(const std::string& word, const std::vector<std::strin
   return "'" + word + "' given, expected one of " + all + did_you_mean(word, known);
 }
 
-CLI::Option* add_choice(CLI::App& command, const std::string& names, std::string& value,
-                        const std::string& what, const std::string& choices) {
-  const CLI::Validator check(
-      [choices](std::string& text) { return unknown_choice(text, split_choices(choices)); }, "");
-  return command.add_option(names, value, what)->check(check)->type_name(choices)->capture_default_str();
-}
-
 }  // namespace headlens::app

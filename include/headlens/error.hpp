@@ -1,16 +1,19 @@
 // The two ways a call can end without a result.
 //
 // Error: the caller or the environment is at fault (bad shape, NaN in the input, unreadable file, too little
-//        memory). The text names the file or array, what was found and what was expected.
+//        memory). The text names the option, file or array, what was found and what was expected.
 // Bug:   an invariant of headlens itself is broken; please report it.
 //
 // A numerical outcome (not_positive_definite, stalled, needs_more_examples) is neither: it is a result with a
 // status. The library never prints, exits or aborts.
 #pragma once
 
+#include <memory>
 #include <sstream>
 #include <stdexcept>
 #include <string>
+
+#include "headlens/text.hpp"
 
 namespace headlens {
 
@@ -23,11 +26,14 @@ enum class ErrorCode {
 
 class Error : public std::runtime_error {
  public:
-  Error(ErrorCode code, const std::string& text) : std::runtime_error(text), code_(code) {}
+  Error(ErrorCode code, Text text)
+      : std::runtime_error(text.str()), code_(code), text_(std::make_shared<const Text>(std::move(text))) {}
   ErrorCode code() const { return code_; }
+  const Text& text() const { return *text_; }  // what() has the bare names of options
 
  private:
   ErrorCode code_;
+  std::shared_ptr<const Text> text_;  // shared, for an exception must be copied without throwing
 };
 
 class Bug : public std::logic_error {
@@ -42,10 +48,10 @@ std::string join(const Parts&... parts) {
   return text.str();
 }
 
-// require(x.cols == w.rows, "score: tokens have ", x.cols, " columns, heads have ", w.rows, " rows")
+// require(ridge >= 0, option("ridge"), ": ", ridge, " given, expected 0 or more")
 template <class... Parts>
 void require(bool holds, const Parts&... parts) {
-  if (!holds) throw Error(ErrorCode::misuse, join(parts...));
+  if (!holds) throw Error(ErrorCode::misuse, message(parts...));
 }
 
 template <class... Parts>

@@ -9,6 +9,8 @@
 #include <string>
 #include <string_view>
 
+#include "headlens/text.hpp"
+
 namespace headlens {
 
 // How far a call is. Where the work is known, a share of it; an iteration has its error and the one at which
@@ -35,12 +37,12 @@ struct Execution {
   BackendChoice backend = BackendChoice::automatic;
 
   // Any of these may be empty. They are called on the calling thread only.
-  std::function<void(std::string_view)> log;  // which path was taken, and why
+  std::function<void(const Text&)> log;  // which path was taken, and why
   std::function<void(const Progress&)> progress;
   std::function<bool()> cancelled;  // asked between blocks; true ends the call with an Error
 
-  void note(std::string_view text) const {
-    if (log) log(text);
+  void note(const Text& words) const {
+    if (log) log(words);
   }
   void report(std::string_view phase, double done, double total) const {
     if (progress) progress({phase, done, total, {}, {}});

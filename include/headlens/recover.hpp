@@ -109,7 +109,8 @@ struct Certificate {
   RecoveryStatus status = RecoveryStatus::not_identified;
   // Without a certified layer: why there is none, what to do next, the heads that are not determined, and the
   // directions (each of d entries) along which the tokens never vary.
-  std::string reason, advice;
+  std::string reason;
+  Text advice;
   std::vector<Index> heads_in_doubt;
   std::vector<std::vector<double>> unseen_directions;
   Index heads = 0;

@@ -51,16 +51,18 @@ def head_count(heads: Any) -> Any:
 
 
 def _kind(options: object, key: str) -> str:
-    default = getattr(options, key)
-    if isinstance(default, bool):
-        return "True or False"
-    if isinstance(default, int):
-        return "a whole number" + (", 0 or more" if "seed" in key else "")
-    if isinstance(default, float):
-        return "a number"
-    if isinstance(default, str):
-        return f"a word such as {default!r}"
-    return "a pair of numbers, or None" if key == "norm_ball" else "a number, or None"
+    """What an option takes, from the tables of the library."""
+    row = _core.OPTIONS.get(type(options).__name__, {}).get(key, {"kind": "real", "nothing": ""})
+    words = {
+        "whole": "a whole number" + (", 0 or more" if "seed" in key else ""),
+        "real": "a number",
+        "word": f"a word such as {row.get('default')!r}",
+        "flag": "True or False",
+        "pair": "a pair of numbers",
+        "list": "whole numbers",
+        "matrix": "a matrix",
+    }
+    return words[row["kind"]] + (", or None" if row["nothing"] not in ("", "inf") else "")
 
 
 def whole_number(value: Any, name: str = "seed") -> int:

@@ -7,6 +7,7 @@ from numpy import ndarray
 
 __version__: str
 INFINITE_HEADS: int
+OPTIONS: dict[str, dict[str, dict[str, Any]]]
 
 class Settings:
     threads: int
@@ -73,8 +74,8 @@ class TheoryOptions:
     bias_scale: float | None
 
 class SculptOptions:
-    form: str
-    span: str
+    sculpt_form: str
+    span_form: str
     polish: bool
 
 class RecoverOptions:
@@ -111,6 +112,7 @@ class HardOptions:
     kind: str
     dim: int
     size: int
+    weight: int
     modulus: int
     levels: int
     sharpness: float
@@ -131,7 +133,7 @@ class WeightsOptions:
     format: str
     prefix: str
     layer: int | None
-    restrict_dim: int
+    restrict: int
 
 class RunOptions:
     jobs: int
@@ -214,7 +216,7 @@ def fourier(
 ) -> dict[str, Any]: ...
 def recover(
     x: ndarray, y: ndarray, options: RecoverOptions, settings: Settings
-) -> tuple[AttentionLayer | None, dict[str, Any], ndarray | None]: ...
+) -> tuple[AttentionLayer | None, str, ndarray | None, AttentionLayer | None, str, str]: ...
 def theory(options: TheoryOptions, settings: Settings) -> dict[str, Any]: ...
 
 class Study:

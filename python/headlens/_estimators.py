@@ -52,22 +52,23 @@ class RandomFeatureAttentionRegressor(_SetRegressor):
 
     Parameters
     ----------
-    model : "rfa", "brfa" (heads around the identity) or "mlp" (no attention, equal set sizes)
+    model : "rfa", "brfa" (identity mean) or "mlp" (no attention, equal set sizes)
     heads : number of random heads (neurons, for mlp), or "inf": kernel regression
     score_function : "relu", "softmax", "exp" or "step", the `--score` of the command line
     positions : "none", or "sinusoidal" encodings added to the keys
-    bias_scale, weight_scale : of the random heads; None: the defaults of the model
+    bias_scale : scale b of the mean b * diag(1, .., 1, 0) of the heads (None: 0; brfa: 1)
+    weight_scale : standard deviation of the random entries (None: 0.5; mlp: 1/sqrt(2(N+1)))
     mean : (d, d) or (d + 1, d + 1) matrix that takes the place of the identity in the mean of the heads
-    head_rank : separate query and key matrices, so that the random part of a head has this rank; None: full
+    head_rank : separate query and key matrices: the random part of a head has rank r (None: full)
     precision : "f32", "f64", or "auto": float32 in, float32 out
     loss : "squared" or "huber"
-    ridge : penalty: a number, 0 (minimum norm), or "auto": leave-one-out (squared) or 5 folds (huber)
-    norm_ball : (K1, K2): sum |v_m| <= K1 and sum |v_m|^2 <= K2; None: no ball
+    ridge : penalty: a number, 0 (minimum norm), or "auto" (leave-one-out; 5 folds if not squared)
+    norm_ball : (K1, K2): sum |v_m| <= K1 and sum |v_m|^2 <= K2; replaces an automatic ridge
     huber_delta : residual at which the Huber loss turns linear
     intercept : fit a constant term
     solver : "auto", "primal", "dual" or "iterative" (squared loss)
-    centres : with heads="inf": fit on this many random sets (Nystrom); None: all, if the kernel matrix fits
-    block_sets : sets whose features are held at once; 0: chosen. Never changes the model
+    centres : with heads='inf': fit on m random sets (Nystrom) (None: all, if the kernel matrix fits)
+    block_sets : sets whose features are held at once; never changes the model (0: chosen)
     sequence : X is (n, L, d): every token in turn is the query, the others its keys; y is (n, L) or (n, L, q)
     random_state : None, an integer or a RandomState; an integer is the `--seed` of the command line
     threads : None: OMP_NUM_THREADS if it is set, else all cores. Never changes a result
@@ -151,17 +152,18 @@ class AttentionKernelRidge(_SetRegressor):
 
     Parameters
     ----------
-    model : "rfa", "brfa" (heads around the identity) or "mlp" (no attention, equal set sizes)
+    model : "rfa", "brfa" (identity mean) or "mlp" (no attention, equal set sizes)
     score_function : "relu", "exp" or "step", the `--score` of the command line
     positions : "none", or "sinusoidal" encodings added to the keys
-    bias_scale, weight_scale : of the random heads; None: the defaults of the model
+    bias_scale : scale b of the mean b * diag(1, .., 1, 0) of the heads (None: 0; brfa: 1)
+    weight_scale : standard deviation of the random entries (None: 0.5; mlp: 1/sqrt(2(N+1)))
     mean : (d, d) or (d + 1, d + 1) matrix that takes the place of the identity in the mean of the heads
     precision : "f32", "f64", or "auto": float32 in, float32 out
     ridge : penalty: a number, 0 (minimum norm), or "auto": leave-one-out
     intercept : fit a constant term
     solver : "auto", "primal", "dual" or "iterative"
     centres : fit on this many random sets (Nystrom); None: all, if the kernel matrix fits
-    block_sets : sets whose features are held at once; 0: chosen. Never changes the model
+    block_sets : sets whose features are held at once; never changes the model (0: chosen)
     sequence : X is (n, L, d): every token in turn is the query, the others its keys; y is (n, L) or (n, L, q)
     random_state : None, an integer or a RandomState; an integer is the `--seed` of the command line
     threads : None: OMP_NUM_THREADS if it is set, else all cores. Never changes a result
@@ -238,20 +240,21 @@ class RandomFeatureAttentionClassifier(ClassifierMixin, SetEstimator):
 
     Parameters
     ----------
-    model : "rfa", "brfa" (heads around the identity) or "mlp" (no attention, equal set sizes)
+    model : "rfa", "brfa" (identity mean) or "mlp" (no attention, equal set sizes)
     heads : number of random heads (neurons, for mlp), or "inf": kernel regression
     score_function : "relu", "softmax", "exp" or "step", the `--score` of the command line
     positions : "none", or "sinusoidal" encodings added to the keys
-    bias_scale, weight_scale : of the random heads; None: the defaults of the model
+    bias_scale : scale b of the mean b * diag(1, .., 1, 0) of the heads (None: 0; brfa: 1)
+    weight_scale : standard deviation of the random entries (None: 0.5; mlp: 1/sqrt(2(N+1)))
     mean : (d, d) or (d + 1, d + 1) matrix that takes the place of the identity in the mean of the heads
-    head_rank : separate query and key matrices, so that the random part of a head has this rank; None: full
+    head_rank : separate query and key matrices: the random part of a head has rank r (None: full)
     precision : "f32", "f64", or "auto": float32 in, float32 out
     loss : "logistic" (which has `predict_proba`) or "hinge"
     ridge : penalty: a number, or "auto": 5 folds
-    norm_ball : (K1, K2): sum |v_m| <= K1 and sum |v_m|^2 <= K2; None: no ball
+    norm_ball : (K1, K2): sum |v_m| <= K1 and sum |v_m|^2 <= K2; replaces an automatic ridge
     intercept : fit a constant term
-    centres : with heads="inf": fit on this many random sets (Nystrom); None: all, if the kernel matrix fits
-    block_sets : sets whose features are held at once; 0: chosen. Never changes the model
+    centres : with heads='inf': fit on m random sets (Nystrom) (None: all, if the kernel matrix fits)
+    block_sets : sets whose features are held at once; never changes the model (0: chosen)
     sequence : X is (n, L, d): every token in turn is the query, the others its keys; y is (n, L)
     random_state : None, an integer or a RandomState; an integer is the `--seed` of the command line
     threads : None: OMP_NUM_THREADS if it is set, else all cores. Never changes a result

@@ -40,12 +40,12 @@ def generate(
     keys : of a set; a pair (low, high) for ragged sets
     count : number of sets
     degree : the power p
-    pure : leave out the share of functions of one token (correlation, mixture)
-    matrix : "identity", "shift" or "random" (correlation, native)
-    weight : of the shift in the mixture, 0 to 1
+    pure : leave out the share of the target that depends on one token alone
+    matrix : S: "identity", "shift" (of the coordinates) or "random" (orthogonal)
+    weight : g: 0 is the identity alone, 1 the shift alone
     noise : standard deviation of Gaussian noise on y
     seed, target_seed : of tokens, sizes and noise; of the target, equal for training and test sets
-    precision : "f64" or "f32"
+    precision : "f32" or "f64", of the tokens
 
     Returns
     -------

@@ -37,15 +37,16 @@ def attention_kernel(
     Parameters
     ----------
     X, Z : sets, as for `fit`; without Z, the kernel of X with itself
-    model : "rfa", "brfa" or "mlp"
-    score : "relu", "step", "exp" or "softmax"
-    positions : "none" or "sinusoidal"
-    bias_scale, weight_scale : of the heads; None: the defaults of the model
+    model : "rfa", "brfa" (identity mean) or "mlp" (no attention, equal set sizes)
+    score : "relu", "softmax", "exp" or "step" (1 above 0)
+    positions : "none", or "sinusoidal" encodings added to the keys
+    bias_scale : scale b of the mean b * diag(1, .., 1, 0) of the heads (None: 0; brfa: 1)
+    weight_scale : standard deviation of the random entries (None: 0.5; mlp: 1/sqrt(2(N+1)))
     mean : (d, d) or (d + 1, d + 1) matrix that takes the place of the identity in the mean of the heads
-    head_rank : rank of the random part of a head; None: full. Has no closed form
+    head_rank : separate query and key matrices: the random part of a head has rank r (None: full)
     precision : "f32", "f64", or "auto": that of X
-    exact : biased relu by Owen's T for every pair of keys, slower, to 1e-14
-    samples : heads that are drawn where there is no closed form
+    exact : biased relu by Owen's T for every pair of keys: slower, 1e-14
+    samples : heads that are drawn for softmax, and with head_rank
     sequence : X and Z are (n, L, d), every token in turn is the query
     return_standard_error : also return the root mean square error of the entries, None for closed forms
 

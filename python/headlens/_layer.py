@@ -173,7 +173,7 @@ class AttentionLayer:
             format=format,
             prefix=prefix,
             layer=layer,
-            restrict_dim=restrict_dim,
+            restrict=restrict_dim,
         )
         with settings() as how:
             if isinstance(weights, Mapping):

@@ -2,6 +2,8 @@
 
 import html
 import json
+import math
+import re
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -56,6 +58,8 @@ class Certificate:
     phases: dict[str, float]
     trace: list[dict[str, Any]]
     """phase, heads, step, seconds, train_error and (gradient) held_out_error of every step that was kept."""
+    backend: str
+    """the machine that computed the recovery"""
     seconds: float
 
     def to_dict(self) -> dict[str, Any]:
@@ -78,76 +82,27 @@ class Recovery:
     """(m - 1, d, d): directions Theta_i - Theta_j that sculpting found; None for other methods."""
     best: AttentionLayer | None = None
     """The best layer that was found, certified or not; None where there was nothing to find."""
+    advice: str = ""
+    """What to do about a status without a layer; empty otherwise. The certificate has it in the words of the program."""
+    words: str = ""
+    """The certificate in words, as `headlens recover` prints it."""
 
     @property
     def status(self) -> str:
         return self.certificate.status
 
-    @property
-    def advice(self) -> str:
-        """What to do about a status without a layer; empty otherwise."""
-        return self.certificate.advice
-
-    def _facts(self) -> list[tuple[str, str]]:
-        c = self.certificate
-        facts = [
-            ("status", c.status),
-            ("heads", str(c.heads)),
-            ("held-out error", f"{c.held_out_error:.1e} on {c.held_out} of {c.examples} examples"),
-            ("equations per unknown", f"{c.examples_per_unknown:.2f}"),
-        ]
-        if c.noise is not None:
-            facts.append(("noise of labels", f"{c.noise:.1e}"))
-        tried = ", ".join(f"{t['heads']}: {t['held_out_error']:.1e}" for t in c.head_count_evidence)
-        facts.append(("heads tried", tried))
-        if c.best_fit is not None:
-            facts += _excess(c.best_fit)
-        if c.parity is not None:
-            facts.append(("hidden set", " ".join(map(str, c.parity["set"])) + f" ({_evidence(c.parity)})"))
-        facts.append(("work", f"{c.starts} starts, {c.steps} steps, {c.seconds:.2f} s"))
-        if c.reason:
-            facts += [("why", c.reason), ("what next", c.advice)]
-        return facts
-
-    def _heads(self) -> list[list[str]]:
-        return [
-            [
-                str(i),
-                f"{head['scale']:.3f}",
-                f"{head['effective_rank']:.2f}",
-                f"{head['w_norm']:.3f}",
-                f"{head['theta_error_bar']:.1e}",
-                f"{head['w_error_bar']:.1e}",
-            ]
-            for i, head in enumerate(self.certificate.per_head)
-        ]
-
-    _COLUMNS = ("head", "logit scale", "effective rank", "|W|", "error of Theta", "error of W")
-
     def __repr__(self) -> str:
-        lines = [f"{name:<22}{value}" for name, value in self._facts()]
-        rows = self._heads()
-        if rows:
-            lines.append("  ".join(f"{name:>14}" if i else name for i, name in enumerate(self._COLUMNS)))
-            lines += [
-                "  ".join(f"{cell:>14}" if i else f"{cell:<4}" for i, cell in enumerate(row)) for row in rows
-            ]
-        return "\n".join(lines)
+        return self.words
 
     def _repr_html_(self) -> str:
-        def row(cells: Any, tag: str) -> str:
-            return "<tr>" + "".join(f"<{tag}>{html.escape(str(cell))}</{tag}>" for cell in cells) + "</tr>"
-
-        facts = "".join(
-            f'<tr><th style="text-align:left">{html.escape(name)}</th>'
-            f'<td style="text-align:left">{html.escape(value)}</td></tr>'
-            for name, value in self._facts()
-        )
-        out = f"<table>{facts}</table>"
-        heads = self._heads()
-        if heads:
-            body = "".join(row(cells, "td") for cells in heads)
-            out += f"<table><thead>{row(self._COLUMNS, 'th')}</thead><tbody>{body}</tbody></table>"
+        """The same words as tables: facts with their names, then what has columns of its own."""
+        facts, _, columns = self.words.partition("\n\n")
+        tables = [[[line[:18].strip(), line[18:]] for line in facts.splitlines()]]
+        tables.append([re.split(r"\s{2,}", line.strip()) for line in columns.splitlines()])
+        out = ""
+        for rows in tables:
+            cells = ("".join(f"<td>{html.escape(cell)}</td>" for cell in row) for row in rows)
+            out += f'<table style="text-align:left">{"".join(f"<tr>{row}</tr>" for row in cells)}</table>'
         return out
 
     def plot(self, truth: AttentionLayer | None = None, **options: Any) -> Any:
@@ -158,29 +113,13 @@ class Recovery:
         return plot.recovery(self, truth, **options)
 
 
-def _excess(fit: dict[str, Any]) -> list[tuple[str, str]]:
-    """The noise floor and the excess error of a best fit."""
-    interval = fit["excess_interval"]
-    if fit["noise_floor"] is None:
-        floor, excess = "unknown: no X repeats", f"at most {interval[1]:.1e}" if interval else "unknown"
-    else:
-        floor, excess = (
-            f"{fit['noise_floor']:.1e} from {fit['repeats']} repeats",
-            f"{fit['excess_error']:.1e}",
-        )
-        if interval:
-            excess += f" ({interval[0]:.1e} to {interval[1]:.1e})"
-    return [("noise floor", floor), ("excess error", excess)]
-
-
-def _evidence(parity: dict[str, Any]) -> str:
-    """For a hidden set, of either method."""
-    if "rank" in parity:
-        return f"{parity['equations']} equations of rank {parity['rank']}, {parity['violated']} contradict"
-    return (
-        f"correlation {parity['correlation']:.3f}, next best {parity['next_correlation']:.3f}; "
-        f"{parity['tried']:.0f} of {parity['candidates']:.0f} sets tried"
-    )
+def _read(text: str) -> Certificate:
+    """From the JSON of the library, where null stands for a bound that is infinite."""
+    found = json.loads(text)
+    for head in found["per_head"]:
+        for bar in ("theta_error_bar", "w_error_bar"):
+            head[bar] = math.inf if head[bar] is None else head[bar]
+    return Certificate(**found)
 
 
 def recover(
@@ -210,20 +149,21 @@ def recover(
     X : array (n, k, d), inputs
     Y : array (n, k, e), outputs of the layer
     heads : number of heads, or "auto"
-    max_heads : most heads that "auto" tries
-    starts : for each number of heads
+    max_heads : most heads that auto tries
+    starts : starts for each number of heads
     start : "random", or "spectral" (many examples, three tokens or more)
-    method : "varpro" (variable projection) or "sculpt" (the paper's six phases); "moments" or "gradient" (Adam),
-        which show how far they come without a polish; for hard parities and roundings "brute-force" (all hidden
-        sets), for hard parities "linear-algebra" (equations over GF(2))
-    sculpt_form : "least-squares" or "lp", the body of sculpting
-    span_form : "eigenvectors" or "membership", how sculpting finds its long directions
-    polish : False: what sculpting alone reaches, as `--no-polish`; never certified
-    steps : of "gradient", for each start
-    best_fit : the best layer of `heads` heads for labels of any origin, with its excess error over the noise
-        floor; the status is then "best_fit", never "recovered"
+    method : "varpro" (variable projection) or "sculpt" (the paper's six phases); "moments" or "gradient", shown
+        without a polish; for hard layers "brute-force" (all hidden sets), for hard parities "linear-algebra"
+        (equations over GF(2))
+    sculpt_form : the body of method='sculpt': an ellipsoid ("least-squares") or a polytope ("lp")
+    span_form : how method='sculpt' finds the long directions of the body: "eigenvectors", or "membership" questions
+        alone
+    polish : polish what method='sculpt' found; sculpting alone is never certified
+    steps : steps of gradient descent for each start
+    best_fit : the best layer of the given number of heads for labels of any origin, with its excess error; never
+        called recovered
     seed : of the starts; the same seed gives the same bytes as `headlens recover`
-    time_limit : seconds after which to stop with the status "stalled"
+    time_limit : seconds after which to stop with a status
     progress : show a tqdm bar; None: on terminals and in notebooks
 
     Returns
@@ -241,7 +181,7 @@ def recover(
     True
     """
     options = _core.RecoverOptions()
-    fill(options.sculpt, form=sculpt_form, span=span_form, polish=polish)
+    fill(options.sculpt, sculpt_form=sculpt_form, span_form=span_form, polish=polish)
     if heads == "auto":
         heads_given = None
     elif isinstance(heads, str):
@@ -261,9 +201,11 @@ def recover(
         time_limit=time_limit,
     )
     with settings(threads, max_memory, progress) as how:
-        layer, certificate, span, best = _core.recover(as_float64(X, "X"), as_float64(Y, "Y"), options, how)
+        layer, certificate, span, best, advice, words = _core.recover(
+            as_float64(X, "X"), as_float64(Y, "Y"), options, how
+        )
     found, kept = (AttentionLayer._wrap(a) if a is not None else None for a in (layer, best))
-    result = Recovery(found, Certificate(**certificate), span, kept)
+    result = Recovery(found, _read(certificate), span, kept, advice, words)
     if found is None:
         warn(f"recover: {result.status}: {result.certificate.reason} {result.advice}")
     return result

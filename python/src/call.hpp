@@ -2,6 +2,7 @@
 #pragma once
 
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
 
 #include <chrono>
 #include <exception>
@@ -13,6 +14,9 @@
 namespace headlens::python {
 
 namespace nb = nanobind;
+
+// An option as callers write it: max_heads, loss='logistic', polish=False.
+std::string in_python(const Mention& mention);
 
 // What Python says about a call. `log` and `progress` are callables or None.
 struct Settings {
@@ -30,7 +34,7 @@ class Call {
     execution_.threads = settings.threads;
     execution_.max_memory_bytes = settings.max_memory_bytes;
     execution_.cancelled = [this] { return cancelled(); };
-    if (!settings.log.is_none()) execution_.log = [this](std::string_view text) { log(text); };
+    if (!settings.log.is_none()) execution_.log = [this](const Text& text) { log(text); };
     if (!settings.progress.is_none())
       execution_.progress = [this](const Progress& progress) { report(progress); };
   }
@@ -75,8 +79,8 @@ class Call {
     return raised_ != nullptr;
   }
 
-  void log(std::string_view text) {
-    enter([&] { settings_.log(nb::str(text.data(), text.size())); });
+  void log(const Text& text) {
+    enter([&] { settings_.log(text.spelled(in_python)); });
   }
 
   void report(const Progress& progress) {

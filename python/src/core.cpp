@@ -2,9 +2,6 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 
-#include <algorithm>
-#include <cctype>
-
 #include "bindings.hpp"
 #include "call.hpp"
 #include "headlens/blas_core.hpp"
@@ -13,28 +10,6 @@
 
 namespace headlens::python {
 namespace {
-
-// The texts of the library speak of options as the command line spells them: --norm-ball is norm_ball here.
-std::string in_python_words(const std::string& text) {
-  std::string out;
-  const auto is_letter = [](char c) { return std::islower(static_cast<unsigned char>(c)) != 0; };
-  const std::size_t subject = std::min(text.find(':'), text.size());
-  const bool plain = std::all_of(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(subject),
-                                 [&](char c) { return is_letter(c) || c == '-'; });
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const bool boundary = i == 0 || !std::isalnum(static_cast<unsigned char>(text[i - 1]));
-    const bool option =
-        boundary && text.compare(i, 2, "--") == 0 && i + 2 < text.size() && is_letter(text[i + 2]);
-    if (option) {
-      for (i += 2; i < text.size() && (is_letter(text[i]) || text[i] == '-'); ++i)
-        out += text[i] == '-' ? '_' : text[i];
-      --i;
-    } else {
-      out += plain && i < subject && text[i] == '-' ? '_' : text[i];
-    }
-  }
-  return out;
-}
 
 PyObject* exception_for(ErrorCode code) {
   switch (code) {
@@ -54,7 +29,7 @@ void translate(const std::exception_ptr& thrown, void*) {
   try {
     std::rethrow_exception(thrown);
   } catch (const Error& error) {
-    PyErr_SetString(exception_for(error.code()), in_python_words(error.what()).c_str());
+    PyErr_SetString(exception_for(error.code()), error.text().spelled(in_python).c_str());
   } catch (const Bug& bug) {
     PyErr_SetString(PyExc_RuntimeError, bug.what());
   }

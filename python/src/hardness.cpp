@@ -77,34 +77,12 @@ nb::dict fourier(const AttentionLayer& layer, const FourierOptions& options, boo
   return out;
 }
 
-void bind_hard_options(nb::module_& m) {
-  using H = HardOptions;
-  nb::class_<H>(m, "HardOptions")
-      .def(nb::init<>())
-      .def_prop_rw(
-          "kind", [](const H& o) { return name(o.kind); },
-          [](H& o, const std::string& text) { o.kind = choose<HardKind>("kind", text, 2); })
-      .def_rw("dim", &H::dim)
-      .def_rw("size", &H::size)
-      .def_rw("modulus", &H::modulus)
-      .def_rw("levels", &H::levels)
-      .def_rw("sharpness", &H::sharpness)
-      .def_rw("seed", &H::seed);
-  nb::class_<HardExampleOptions, ExampleOptions>(m, "HardExampleOptions")
-      .def(nb::init<>())
-      .def_rw("flips", &HardExampleOptions::flips);
-  using F = FourierOptions;
-  nb::class_<F>(m, "FourierOptions")
-      .def(nb::init<>())
-      .def_rw("degree", &F::degree)
-      .def_rw("samples", &F::samples)
-      .def_rw("seed", &F::seed);
-}
-
 }  // namespace
 
 void bind_hardness(nb::module_& m) {
-  bind_hard_options(m);
+  nb::class_<HardExampleOptions, ExampleOptions>(m, "HardExampleOptions")
+      .def(nb::init<>())
+      .def_rw("flips", &HardExampleOptions::flips);
   using L = HiddenLabel;
   nb::class_<L>(m, "HiddenLabel")
       .def(nb::init<>())

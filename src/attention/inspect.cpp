@@ -12,6 +12,7 @@
 #include "base/parallel.hpp"
 #include "base/random.hpp"
 #include "headlens/error.hpp"
+#include "headlens/options.hpp"
 #include "linalg/blas.hpp"
 #include "linalg/eigen.hpp"
 #include "linalg/tiles.hpp"
@@ -175,10 +176,7 @@ void require_memory(const AttentionLayer& layer, const InspectOptions& options, 
 
 }  // namespace
 
-void InspectOptions::validate() const {
-  require(tokens >= 2, "tokens: ", tokens, " given, expected 2 or more");
-  require(samples >= 1, "samples: ", samples, " given, expected 1 or more");
-}
+void InspectOptions::validate() const { check_ranges(*this); }
 
 HeadSummary summarise_head(const AttentionLayer& layer, Index head) {
   const Index d = layer.dim();
@@ -229,7 +227,8 @@ Inspection inspect_layer(const AttentionLayer& layer, const InspectOptions& opti
 }
 
 AttentionLayer restrict_layer(const AttentionLayer& layer, Index dim) {
-  require(dim >= 1 && dim <= layer.dim(), "restrict: ", dim, " given, expected 1 to d = ", layer.dim());
+  require(dim >= 1 && dim <= layer.dim(), option("restrict"), ": ", dim,
+          " given, expected 1 to d = ", layer.dim());
   const Index m = layer.heads(), d = layer.dim(), e = std::min(dim, layer.outputs());
   AttentionLayer out{Array(DType::f64, {m, dim, dim}), Array(DType::f64, {m, dim, e})};
   for (Index i = 0; i < m; ++i)

@@ -7,6 +7,7 @@
 #include "base/random.hpp"
 #include "headlens/error.hpp"
 #include "headlens/layer.hpp"
+#include "headlens/options.hpp"
 
 namespace headlens {
 namespace {
@@ -33,14 +34,9 @@ std::vector<double> draw_matrix(Stream& stream, Index rows, Index cols, Index ra
 
 }  // namespace
 
-std::string name(Inputs inputs) { return inputs == Inputs::signs ? "signs" : "gaussian"; }
-
 void TeacherOptions::validate() const {
-  require(heads >= 1, "heads: ", heads, " given, expected 1 or more");
-  require(dim >= 1, "dim: ", dim, " given, expected 1 or more");
-  require(outputs >= 0, "outputs: ", outputs, " given, expected 1 or more (0: dim)");
-  require(scale >= 0 && std::isfinite(scale), "scale: ", scale, " given, expected 0 or more");
-  require(rank >= 0 && rank <= dim, "rank: ", rank, " given, expected at most dim = ", dim, " (0: full)");
+  check_ranges(*this);
+  require(rank <= dim, option("rank"), ": ", rank, " given, expected at most dim = ", dim, " (0: full)");
 }
 
 AttentionLayer draw_teacher(const TeacherOptions& options) {
@@ -63,11 +59,7 @@ AttentionLayer draw_teacher(const TeacherOptions& options) {
   return layer;
 }
 
-void ExampleOptions::validate() const {
-  require(count >= 1, "count: ", count, " given, expected 1 or more");
-  require(tokens >= 2, "tokens: ", tokens, " given, expected 2 or more");
-  require(noise >= 0 && std::isfinite(noise), "noise: ", noise, " given, expected 0 or more");
-}
+void ExampleOptions::validate() const { check_ranges(*this); }
 
 Examples draw_examples(const AttentionLayer& layer, const ExampleOptions& options,
                        const Execution& execution) {

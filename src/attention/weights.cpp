@@ -9,6 +9,7 @@
 #include "headlens/arrays.hpp"
 #include "headlens/error.hpp"
 #include "headlens/inspect.hpp"
+#include "headlens/options.hpp"
 #include "linalg/blas.hpp"
 
 namespace headlens {
@@ -46,7 +47,7 @@ struct Checkpoint {
       const Names found = ending_in(suffix);
       if (found.empty()) continue;
       require(found.size() == 1, file, ": ", found.size(), " tensors end in '", suffix, "' ('", found.front(),
-              "', '", found.back(), "'): choose one with a longer --prefix");
+              "', '", found.back(), "'): choose one with a longer ", option("prefix"));
       return found.front();
     }
     return "";
@@ -90,8 +91,8 @@ const Naming& choose_naming(const Checkpoint& file, WeightsFormat format) {
     const bool present = std::ranges::any_of(
         naming.q, [&](const std::string& suffix) { return !file.ending_in(suffix).empty(); });
     if (!present) continue;
-    require(!chosen, file.file,
-            ": attention weights under two kinds of names: choose with --format or --prefix");
+    require(!chosen, file.file, ": attention weights under two kinds of names: choose with ",
+            option("format"), " or ", option("prefix"));
     chosen = &naming;
   }
   const std::string where = file.prefix.empty() ? "" : join(" under '", file.prefix, "'");
@@ -155,12 +156,12 @@ Factor read_factor(const Array& array, const std::string& label, const std::opti
           ", expected (out, in) or (layer, out, in)");
   const bool stacked = array.rank() == 3;
   const Index layers = stacked ? array.dim(0) : 1, chosen = layer.value_or(0);
-  require(stacked || !layer, "layer: ", chosen, " given, but ", label, " has shape ",
+  require(stacked || !layer, option("layer"), ": ", chosen, " given, but ", label, " has shape ",
           format_shape(array.shape()), ", without a layer axis");
   require(layer || layers == 1, label, " has shape ", format_shape(array.shape()), ": choose one of its ",
-          layers, " layers with --layer");
-  require(chosen >= 0 && chosen < layers, "layer: ", chosen, " given, but ", label, " has ", layers,
-          " layers, counted from 0");
+          layers, " layers with ", option("layer"));
+  require(chosen >= 0 && chosen < layers, option("layer"), ": ", chosen, " given, but ", label, " has ",
+          layers, " layers, counted from 0");
   const Index rows = array.dim(stacked ? 1 : 0), cols = array.dim(stacked ? 2 : 1);
   require(rows > 0 && cols > 0, label, " has shape ", format_shape(array.shape()), ", which is empty");
   Factor factor{Matrix<double>(rows, cols), join(label, " ", format_shape({rows, cols}))};
@@ -194,23 +195,9 @@ HeadShape check_shapes(const Factor& q, const Factor& k, const Factor& v, const 
 
 }  // namespace
 
-std::string name(WeightsFormat format) {
-  switch (format) {
-    case WeightsFormat::automatic:
-      return "auto";
-    case WeightsFormat::factors:
-      return "factors";
-    case WeightsFormat::torch:
-      return "torch";
-    case WeightsFormat::hugging_face:
-      return "hf";
-  }
-  throw Bug("weights format without a name");
-}
-
 void WeightsOptions::validate() const {
-  require(heads >= 1, "heads: ", heads, " given, expected 1 or more");
-  require(restrict_dim >= 0, "restrict: ", restrict_dim, " given, expected 1 or more");
+  require(heads >= 1, option("heads"), ": ", heads, " given, expected 1 or more");
+  check_ranges(*this);
 }
 
 AttentionWeights find_weights(NamedArrays tensors, const WeightsOptions& options, const std::string& name) {
@@ -242,9 +229,11 @@ AttentionWeights find_weights(NamedArrays tensors, const WeightsOptions& options
 AttentionWeights load_weights(const std::filesystem::path& path, const WeightsOptions& options,
                               const Execution& execution) {
   const std::string kind = path.extension().string();
-  require(kind == ".npz" || kind == ".safetensors", path.string(),
-          ": weights are read from .safetensors or .npz",
-          kind == ".npy" ? ", or from four .npy files with --weights-q, -k, -v and -o" : "");
+  require(
+      kind == ".npz" || kind == ".safetensors", path.string(), ": weights are read from .safetensors or .npz",
+      kind == ".npy" ? message(", or from four .npy files with ", option("weights-q"), ", ",
+                               option("weights-k"), ", ", option("weights-v"), " and ", option("weights-o"))
+                     : Text());
   const std::uint64_t limit = MemoryBudget(execution).limit_bytes();
   return find_weights(kind == ".npz" ? read_npz(path, limit) : read_safetensors(path, limit).tensors, options,
                       path.string());
@@ -271,8 +260,8 @@ AttentionLayer layer_from_weights(const AttentionWeights& weights, const Weights
   const Factor q = factor(weights.q, 0), k = factor(weights.k, 1), v = factor(weights.v, 2),
                o = factor(weights.o, 3);
   const HeadShape s = check_shapes(q, k, v, o, options.heads);
-  require(options.restrict_dim <= q.in(), "restrict: ", options.restrict_dim, " given, but ", q.text, " has ",
-          q.in(), " columns");
+  require(options.restrict_dim <= q.in(), option("restrict"), ": ", options.restrict_dim, " given, but ",
+          q.text, " has ", q.in(), " columns");
   const Index d = options.restrict_dim > 0 ? options.restrict_dim : q.in(),
               e = options.restrict_dim > 0 ? std::min(options.restrict_dim, o.out()) : o.out();
   MemoryBudget(execution).require(

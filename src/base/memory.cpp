@@ -94,10 +94,9 @@ MemoryBudget::MemoryBudget(const Execution& execution)
 void MemoryBudget::require(double bytes, std::string_view what) const {
   if (fits(bytes)) return;
   const auto rounded = static_cast<std::uint64_t>(std::min(bytes, 0x1p63));
-  throw Error(
-      ErrorCode::memory,
-      fmt::format("{} needs {}, but only {} may be used (--max-memory; by default 80% of what is free)", what,
-                  format_bytes(rounded), format_bytes(limit_bytes_)));
+  throw Error(ErrorCode::memory,
+              message(what, " needs ", format_bytes(rounded), ", but only ", format_bytes(limit_bytes_),
+                      " may be used (", option("max-memory"), "; by default 80% of what is free)"));
 }
 
 }  // namespace headlens

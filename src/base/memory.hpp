@@ -23,7 +23,7 @@ class MemoryBudget {
 
   std::uint64_t limit_bytes() const { return limit_bytes_; }
   bool fits(double bytes) const { return bytes <= static_cast<double>(limit_bytes_); }
-  // Throws Error{memory}: "WHAT needs 12.0 GiB, but only 8.0 GiB may be used (--max-memory)".
+  // Throws Error{memory}: "WHAT needs 12.0 GiB, but only 8.0 GiB may be used (max-memory; ...)".
   void require(double bytes, std::string_view what) const;
 
  private:

@@ -21,7 +21,7 @@ void Execution::check_cancelled() const {
 }
 
 int thread_count(const Execution& execution) {
-  require(execution.threads >= 0, "threads: ", execution.threads,
+  require(execution.threads >= 0, option("threads"), ": ", execution.threads,
           " given, expected 1 or more (0: all cores)");
   if (execution.threads > 0) return execution.threads;
   cpu_set_t set;

@@ -33,7 +33,7 @@ auto& require_array(Arrays& arrays, const std::string& key, const std::string& n
 template <class Arrays>
 void check_is_no_sequence(const Arrays& arrays, const std::string& name) {
   require(!arrays.contains("tokens") || arrays.contains("query"), name,
-          ": holds 'tokens' but no 'query': is it a sequence (--sequence)?");
+          ": holds 'tokens' but no 'query': is it a sequence (", option("sequence", "true"), ")?");
 }
 
 void check_rectangular(const Form& query, const Form& keys, const std::string& name);

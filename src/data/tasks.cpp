@@ -7,6 +7,7 @@
 #include "base/parallel.hpp"
 #include "base/random.hpp"
 #include "headlens/error.hpp"
+#include "headlens/options.hpp"
 
 namespace headlens {
 namespace {
@@ -179,32 +180,17 @@ void store(Array& to, Index at, const double* from, Index size) {
 
 }  // namespace
 
-std::string name(Task task) {
-  constexpr const char* names[] = {"power-mean",  "correlation", "native",
-                                   "query-power", "mixture",     "ordered"};
-  return names[static_cast<int>(task)];
-}
-
-std::string name(TaskMatrix matrix) {
-  constexpr const char* names[] = {"identity", "shift", "random"};
-  return names[static_cast<int>(matrix)];
-}
-
 void TaskOptions::validate() const {
-  require(dim >= 1, "dim: ", dim, " given, expected 1 or more");
-  require(count >= 1, "count: ", count, " given, expected 1 or more");
-  require(min_keys >= 1 && max_keys >= min_keys, "keys: ", min_keys, ":", max_keys,
+  check_ranges(*this);
+  require(min_keys >= 1 && max_keys >= min_keys, option("keys"), ": ", min_keys, ":", max_keys,
           " given, expected N or A:B with 1 <= A <= B");
-  require(task != Task::ordered || min_keys >= 2, "keys: ", min_keys,
+  require(task != Task::ordered || min_keys >= 2, option("keys"), ": ", min_keys,
           " given, expected 2 or more: one key has no order");
-  require(degree >= 0 && degree <= 64, "degree: ", degree, " given, expected 0 to 64");
-  require(noise >= 0 && std::isfinite(noise), "noise: ", noise,
-          " given, expected a standard deviation, 0 or more");
-  require(std::isfinite(weight), "weight: ", weight, " given, expected a finite number");
   const bool correlates = task == Task::correlation || task == Task::mixture;
-  require(!pure || correlates, "pure: only correlation and mixture have a pure form, not ", name(task));
+  require(!pure || correlates, option("pure"), ": only correlation and mixture have a pure form, not ",
+          name(task));
   require(matrix == TaskMatrix::identity || task == Task::correlation || task == Task::native,
-          "matrix: only correlation and native take a matrix, not ", name(task));
+          option("matrix"), ": only correlation and native take a matrix, not ", name(task));
 }
 
 Array target_matrix(TaskMatrix matrix, Index dim, std::uint64_t target_seed) {

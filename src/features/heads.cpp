@@ -39,9 +39,9 @@ void draw_product(const FeatureOptions& options, Index head, Index rows, std::ve
 std::vector<double> mean_matrix(const FeatureOptions& options, Index dim) {
   const std::optional<Array>& given = options.mean;
   const Index extended = dim + 1, size = given ? given->dim(0) : dim;
-  require(size == dim || size == extended, "mean: ", format_shape({size, size}), " given, expected ",
-          format_shape({dim, dim}), " or ", format_shape({extended, extended}), " for tokens of ", dim,
-          " coordinates");
+  require(size == dim || size == extended, option("mean"), ": ", format_shape({size, size}),
+          " given, expected ", format_shape({dim, dim}), " or ", format_shape({extended, extended}),
+          " for tokens of ", dim, " coordinates");
   std::vector<double> mean(static_cast<std::size_t>(extended * extended), 0.0);
   for (Index i = 0; i < size; ++i)
     for (Index j = 0; j < size; ++j)

@@ -5,6 +5,7 @@
 #include "base/memory.hpp"
 #include "fit/plan.hpp"
 #include "headlens/error.hpp"
+#include "headlens/options.hpp"
 
 namespace headlens::training {
 namespace {
@@ -31,8 +32,8 @@ class InfinitePlan {
                                      : "";
     plan = nystrom();
     if (!options_.centres && plan.centres < problem_.count())
-      context_.execution.note(
-          join(reason, "using ", plan.centres, " of ", problem_.count(), " sets as centres (--centres)"));
+      context_.execution.note(message(reason, "using ", plan.centres, " of ", problem_.count(),
+                                      " sets as centres (", option("centres"), ")"));
     return plan;
   }
 
@@ -41,7 +42,7 @@ class InfinitePlan {
 
   Plan nystrom() const {
     if (options_.centres) {
-      require(*options_.centres <= problem_.count(), "centres: ", *options_.centres,
+      require(*options_.centres <= problem_.count(), option("centres"), ": ", *options_.centres,
               " given, but there are only ", problem_.count(), " sets");
       const Plan plan = nystrom(*options_.centres);
       budget_.require(needed(plan), join("the fit with ", plan.centres, " centres"));

@@ -7,6 +7,7 @@
 #include "features/heads.hpp"
 #include "fit/penalties.hpp"
 #include "headlens/error.hpp"
+#include "headlens/options.hpp"
 
 namespace headlens::training {
 namespace {
@@ -27,7 +28,7 @@ class HeadPlan {
     const FeatureOptions& f = problem.options.features;
     n_ = static_cast<double>(problem.count());
     p_ = context.machine.columns(f, problem.sets.dim(), problem.keys());
-    require(p_ < static_cast<double>(Index{1} << 60) / n_, "heads: ", f.heads,
+    require(p_ < static_cast<double>(Index{1} << 60) / n_, option("heads"), ": ", f.heads,
             " given: the feature matrix has more entries than can be counted");
     const double item = f.precision == Precision::f32 ? 4 : 8;
     features_ = n_ * p_ * item;

@@ -5,6 +5,7 @@
 
 #include "features/heads.hpp"
 #include "headlens/error.hpp"
+#include "headlens/options.hpp"
 
 namespace headlens {
 namespace training {
@@ -14,28 +15,23 @@ bool is_classifier(Loss loss) { return loss == Loss::logistic || loss == Loss::h
 
 std::vector<std::int64_t> find_classes(const LabelledSets& data, Loss loss) {
   const Targets& y = data.targets;
-  require(y.outputs == 1, data.sets.name(), ": y has shape ", format_shape(y.shape), ", but --loss ",
-          name(loss), " needs one class label per set");
+  require(y.outputs == 1, data.sets.name(), ": y has shape ", format_shape(y.shape), ", but ",
+          option("loss", name(loss)), " needs one class label per set");
   std::vector<std::int64_t> classes;
   for (const double value : y.values) {
     require(value == std::floor(value) && std::abs(value) < 0x1p53, data.sets.name(), ": y holds ", value,
-            ", but --loss ", name(loss), " needs integer class labels");
+            ", but ", option("loss", name(loss)), " needs integer class labels");
     classes.push_back(static_cast<std::int64_t>(value));
   }
   std::sort(classes.begin(), classes.end());
   classes.erase(std::unique(classes.begin(), classes.end()), classes.end());
-  require(classes.size() >= 2, data.sets.name(), ": y holds only the class ", classes.front(),
-          ", and --loss ", name(loss), " needs at least two");
+  require(classes.size() >= 2, data.sets.name(), ": y holds only the class ", classes.front(), ", and ",
+          option("loss", name(loss)), " needs at least two");
   return classes;
 }
 
 }  // namespace
 }  // namespace training
-
-std::string name(Solver solver) {
-  constexpr const char* names[] = {"auto", "primal", "dual", "iterative"};
-  return names[static_cast<int>(solver)];
-}
 
 std::string name(FitStatus status) {
   constexpr const char* names[] = {"solved", "stalled", "not_positive_definite", "digits_lost"};
@@ -44,32 +40,22 @@ std::string name(FitStatus status) {
 
 void FitOptions::validate() const {
   features.validate();
-  require(!ridge || (std::isfinite(*ridge) && *ridge >= 0), "ridge: ", ridge.value_or(0),
-          " given, expected auto or a number, 0 or more");
-  require(huber_delta > 0 && std::isfinite(huber_delta), "huber-delta: ", huber_delta,
-          " given, expected above 0");
-  require(block_sets >= 0, "block-sets: ", block_sets, " given, expected 1 or more (0: chosen)");
-  if (norm_ball) {
-    const bool fine = norm_ball->k1 > 0 && norm_ball->k2 > 0 && std::isfinite(norm_ball->k1) &&
-                      std::isfinite(norm_ball->k2);
-    require(fine, "norm-ball: ", norm_ball->k1, ",", norm_ball->k2, " given, expected two numbers above 0");
-  }
+  check_ranges(*this);
   const bool bare = loss != Loss::squared && !norm_ball && ridge && *ridge == 0;
-  require(!bare, "ridge: 0 given, but --loss ", name(loss),
-          " needs a positive ridge or a --norm-ball: without either "
-          "the minimum may not exist");
-  require(!features.infinite() || !norm_ball,
-          "norm-ball: its norms are those of single heads, and there are infinitely many");
-  require(!centres || features.infinite(),
-          "centres: only a model with infinitely many heads (--heads inf) has centres");
-  require(!centres || *centres >= 1, "centres: ", centres.value_or(0), " given, expected 1 or more");
-  require(!centres || solver != Solver::dual, "centres: the dual solver takes all sets, not some");
+  require(!bare, option("ridge"), ": 0 given, but ", option("loss", name(loss)),
+          " needs a positive ridge or a ", option("norm-ball"), ": without either the minimum may not exist");
+  require(!features.infinite() || !norm_ball, option("norm-ball"),
+          ": its norms are those of single heads, and there are infinitely many");
+  require(!centres || features.infinite(), option("centres"), ": only a model with infinitely many heads (",
+          option("heads", "inf"), ") has centres");
+  require(!centres || solver != Solver::dual, option("centres"),
+          ": the dual solver takes all sets, not some");
   const bool squared_ridge = loss == Loss::squared && !norm_ball;
-  require(solver == Solver::automatic || squared_ridge,
-          "solver: only the squared loss without a norm ball has a choice "
+  require(solver == Solver::automatic || squared_ridge, option("solver"),
+          ": only the squared loss without a norm ball has a choice "
           "of solvers");
-  require(solver != Solver::iterative || !ridge || *ridge > 0,
-          "solver: conjugate gradients need a positive ridge");
+  require(solver != Solver::iterative || !ridge || *ridge > 0, option("solver"),
+          ": conjugate gradients need a positive ridge");
 }
 
 namespace training {

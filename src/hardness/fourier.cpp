@@ -113,7 +113,7 @@ bool of_the_control(const std::int64_t* subset, Index degree, Index dim) {
 
 void FourierOptions::validate() const {
   require(degree >= 1, "fourier: degree ", degree, " given, expected 1 or more");
-  require(samples >= 2, "samples: ", samples, " given, expected 2 or more");
+  require(samples >= 2, option("samples"), ": ", samples, " given, expected 2 or more");
 }
 
 Fourier fourier_coefficients(const AttentionLayer& layer, const FourierOptions& options,

@@ -50,19 +50,20 @@ std::vector<Index> chosen_examples(Index count, double share, std::uint64_t seed
 
 }  // namespace
 
-std::string name(HardKind kind) { return kind == HardKind::parity ? "hard-parity" : "hard-rounding"; }
-
 void HardOptions::validate() const {
-  require(dim >= 2, "dim: ", dim, " given, expected 2 or more");
-  const char* const what = kind == HardKind::parity ? "size: " : "weight: ";
-  require(size >= 1 && size < dim, what, size, " given, expected 1 to dim - 1 = ", dim - 1);
-  require(sharpness > 0 && std::isfinite(sharpness), "sharpness: ", sharpness,
+  require(dim >= 2, option("dim"), ": ", dim, " given, expected 2 or more");
+  const Mention what = option(kind == HardKind::parity ? "size" : "weight");
+  require(size >= 1 && size < dim, what, ": ", size, " given, expected 1 to dim - 1 = ", dim - 1);
+  require(sharpness > 0 && std::isfinite(sharpness), option("sharpness"), ": ", sharpness,
           " given, expected a number above 0");
   if (kind == HardKind::parity) return;
-  require(modulus >= 2 && modulus <= 1000000, "modulus: ", modulus, " given, expected 2 to 1000000");
-  require(levels >= 2 && levels <= modulus, "levels: ", levels, " given, expected 2 to modulus = ", modulus);
+  require(modulus >= 2 && modulus <= 1000000, option("modulus"), ": ", modulus,
+          " given, expected 2 to 1000000");
+  require(levels >= 2 && levels <= modulus, option("levels"), ": ", levels,
+          " given, expected 2 to modulus = ", modulus);
   const std::vector<double> g = rounding_steps(size, modulus, levels);
-  require(std::any_of(g.begin(), g.end(), [&](double value) { return value != g[0]; }), "weight: ", size,
+  require(std::any_of(g.begin(), g.end(), [&](double value) { return value != g[0]; }), option("weight"),
+          ": ", size,
           " given, but a hidden sum of so few coordinates never leaves the first level of modulus ", modulus,
           "; raise the weight");
 }
@@ -79,11 +80,11 @@ HardLayer draw_hard_layer(const HardOptions& options) {
 
 Examples draw_hard_examples(const HardLayer& hard, const ExampleOptions& options, double flips,
                             const Execution& execution) {
-  require(options.tokens == 2, "tokens: ", options.tokens,
+  require(options.tokens == 2, option("tokens"), ": ", options.tokens,
           " given, but an example of a hard layer has two tokens");
-  require(options.inputs == Inputs::signs,
-          "inputs: gaussian given, but a hard layer is defined for sign tokens");
-  require(flips >= 0 && flips <= 1, "flips: ", flips, " given, expected a share from 0 to 1");
+  require(options.inputs == Inputs::signs, option("inputs"),
+          ": gaussian given, but a hard layer is defined for sign tokens");
+  require(flips >= 0 && flips <= 1, option("flips"), ": ", flips, " given, expected a share from 0 to 1");
   Examples examples = draw_examples(hard.layer, options, execution);
   const std::vector<Index> chosen = chosen_examples(examples.count(), flips, options.seed);
   if (chosen.empty()) return examples;

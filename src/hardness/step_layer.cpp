@@ -76,7 +76,7 @@ double HiddenLabel::operator()(const double* x, const double* other) const {
 HardLayer step_layer(std::vector<std::int64_t> weights, const std::vector<double>& g, double sharpness) {
   require(weights.size() >= 2 && weights.front() == 0,
           "hidden weights: expected two coordinates or more, and 0 for the control, which is the first");
-  require(sharpness > 0 && std::isfinite(sharpness), "sharpness: ", sharpness,
+  require(sharpness > 0 && std::isfinite(sharpness), option("sharpness"), ": ", sharpness,
           " given, expected a number above 0");
   const Index reach = reach_of(weights);
   require(static_cast<Index>(g.size()) == 2 * reach + 1, "steps: ", g.size(), " values given, expected ",
@@ -94,7 +94,7 @@ HardLayer step_layer(std::vector<std::int64_t> weights, const std::vector<double
 }
 
 HardLayer parity_layer(Index dim, const std::vector<Index>& set, double sharpness, double height) {
-  require(dim >= 2, "dim: ", dim, " given, expected 2 or more");
+  require(dim >= 2, option("dim"), ": ", dim, " given, expected 2 or more");
   std::vector<std::int64_t> weights(static_cast<std::size_t>(dim), 0);
   for (const Index j : set) {
     require(j >= 1 && j < dim && weights[static_cast<std::size_t>(j)] == 0, "hidden set: ", j,

@@ -31,7 +31,7 @@ Array allocate(const std::string& label, DType type, const std::vector<Index>& s
   try {
     return {type, shape};
   } catch (const Error& error) {
-    throw Error(error.code(), fmt::format("{}: {}", label, error.what()));
+    throw Error(error.code(), message(label, ": ", error.text()));
   }
 }
 

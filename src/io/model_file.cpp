@@ -55,7 +55,7 @@ class Metadata {
     try {
       return parse<Enum>(text(key));
     } catch (const Error& error) {
-      throw Error(ErrorCode::misuse, join(file_, ": metadata '", key, "': ", error.what()));
+      throw Error(ErrorCode::misuse, message(file_, ": metadata '", key, "': ", error.text()));
     }
   }
   bool flag(const std::string& key) const {

@@ -54,9 +54,10 @@ Kernel compute(const Sets& a, const Sets* b, const KernelOptions& options, const
 
 void KernelOptions::validate() const {
   features.validate();
-  require(has_closed_form(features) || features.heads >= 2 * kBatches, "samples: ", features.heads,
-          " given, expected ", 2 * kBatches, " or more heads, or there is no estimate of the error");
-  require(!exact || has_closed_form(features), "exact: given, but the kernel of ",
+  require(has_closed_form(features) || features.heads >= 2 * kBatches, option("samples"), ": ",
+          features.heads, " given, expected ", 2 * kBatches,
+          " or more heads, or there is no estimate of the error");
+  require(!exact || has_closed_form(features), option("exact"), ": given, but the kernel of ",
           features.head_rank ? "heads of a given rank" : "softmax scores",
           " has no closed form and is estimated from drawn heads; leave the option out, and raise the number "
           "of samples for a smaller error");

@@ -18,8 +18,11 @@ constexpr double kComfortable = 8;        // equations per unknown with which re
 constexpr double kParallel = 0.1;         // relative distance of two Theta that are hard to tell apart
 
 struct Words {
-  std::string reason, advice;
+  std::string reason;
+  Text advice;
 };
+
+Mention keep_uncertified() { return option("keep-uncertified", "FILE"); }
 
 std::string list_of(const std::vector<Index>& heads) {
   std::string text = heads.size() == 1 ? "head " : "heads ";
@@ -114,8 +117,8 @@ Words wide_bars_words(const Situation& s, Certificate& certificate) {
       fmt::format("The held-out labels are predicted to {:.1e}, but {} cannot be bounded: errors of 1% or "
                   "more would move no label by more than rounding does.",
                   held_out, list_of(s.proof.heads)),
-      "Give more examples, or tokens on which these heads differ more. --keep-uncertified FILE writes the "
-      "layer that was found."};
+      message("Give more examples, or tokens on which these heads differ more. ", keep_uncertified(),
+              " writes the layer that was found.")};
   words.reason += parallel_words(s.candidate, s.proof.heads);
   if (saturated > kMostlySaturated) {
     words.reason += saturation_words(saturated);
@@ -170,7 +173,7 @@ Words doubt_words(const Situation& s, Certificate& certificate) {
               "The held-out labels are predicted to {:.1e}, but after a small push along the direction that "
               "the labels see least, {} did not come back to the same values.",
               held_out, proof.heads.empty() ? "the heads" : list_of(proof.heads)),
-          "Give more examples. --keep-uncertified FILE writes the layer that was found."};
+          message("Give more examples. ", keep_uncertified(), " writes the layer that was found.")};
     case Doubt::mirror:
     case Doubt::mean_unseen:
     case Doubt::few_tokens:
@@ -182,16 +185,18 @@ Words doubt_words(const Situation& s, Certificate& certificate) {
               "The held-out labels are predicted to {:.1e}, but what is left is more than the rounding of "
               "float64: something is not explained yet.",
               held_out),
-          s.options.heads ? "There may be another head: let --heads auto look for one."
-                          : "If the labels were rounded (text files, float32), this may be all there is; "
-                            "otherwise give more "
-                            "examples. --keep-uncertified FILE writes the layer that was found."};
+          s.options.heads
+              ? message("There may be another head: let ", option("heads", "auto"), " look for one.")
+              : message("If the labels were rounded (text files, float32), this may be all there is; "
+                        "otherwise give more examples. ",
+                        keep_uncertified(), " writes the layer that was found.")};
     case Doubt::out_of_time:
     case Doubt::untested:
     case Doubt::none:
       break;
   }
-  return {"The time limit came before the heads could be tested.", "Raise --time-limit."};
+  return {"The time limit came before the heads could be tested.",
+          message("Raise ", option("time-limit"), ".")};
 }
 
 Words too_few_words(const Certificate& c) {
@@ -217,7 +222,7 @@ Words noise_words(const Situation& s, const Certificate& c) {
     return {
         fmt::format("The heads fit their own examples ({:.1e}) far better than the held-out ones ({:.1e}).",
                     c.train_error, c.held_out_error),
-        "Give more examples, or try fewer heads with --heads."};
+        message("Give more examples, or try fewer heads with ", option("heads"), ".")};
   if (c.held_out_error > 0.9)
     return {fmt::format("{} heads leave {:.0f}% of the held-out labels unexplained.", c.heads,
                         100 * c.held_out_error),
@@ -227,23 +232,25 @@ Words noise_words(const Situation& s, const Certificate& c) {
   if (challenge.more_heads_help)
     return {fmt::format("{} heads leave {:.1e} of the held-out labels, and more heads would explain more.",
                         c.heads, c.held_out_error),
-            s.options.heads
-                ? "Give more heads with --heads, or let --heads auto find their number."
-                : fmt::format("Raise --max-heads (now {}), and give more examples for that many.", limit)};
+            s.options.heads ? message("Give more heads with ", option("heads"), ", or let ",
+                                      option("heads", "auto"), " find their number.")
+                            : message("Raise ", option("max-heads"), " (now ", limit,
+                                      "), and give more examples for that many.")};
   if (!challenge.agrees)
     return {fmt::format(
                 "Independent starts ended at different heads; the best leave {:.1e} of the held-out labels.",
                 c.held_out_error),
-            "Raise --starts, or give more examples."};
+            message("Raise ", option("starts"), ", or give more examples.")};
   if (!challenge.leaves_noise)
     return {
         fmt::format("What {} heads leave of the labels ({:.1e}) is not noise: it depends on X (z = {:.0f}).",
                     c.heads, c.held_out_error, c.residual_z.value_or(0)),
         c.held_out_error < kNear
-            ? "There may be another head, faint or nearly parallel to one of these: give more examples, or "
-              "try "
-              "more heads with --heads."
-            : "The labels are probably not those of an attention layer without mask, bias or positions."};
+            ? message("There may be another head, faint or nearly parallel to one of these: give more "
+                      "examples, or try more heads with ",
+                      option("heads"), ".")
+            : message("The labels are probably not those of an attention layer without mask, bias or "
+                      "positions.")};
   if (!c.heads_in_doubt.empty())
     return {fmt::format("The labels are too noisy for {}: errors of half their size would not show.",
                         list_of(c.heads_in_doubt)),
@@ -254,14 +261,16 @@ Words noise_words(const Situation& s, const Certificate& c) {
 
 Words stalled_words(const Situation& s, const Certificate& c) {
   if (c.heads == 0)
-    return {"The time limit came before any head was found.", "Raise --time-limit, or give fewer examples."};
-  Words words{fmt::format("The time limit came first; {} heads leave {:.1e} of the held-out labels so far.",
-                          c.heads, c.held_out_error),
-              "Raise --time-limit, or give the number of heads with --heads."};
+    return {"The time limit came before any head was found.",
+            message("Raise ", option("time-limit"), ", or give fewer examples.")};
+  Words words{
+      fmt::format("The time limit came first; {} heads leave {:.1e} of the held-out labels so far.", c.heads,
+                  c.held_out_error),
+      message("Raise ", option("time-limit"), ", or give the number of heads with ", option("heads"), ".")};
   const double saturated = saturated_share(s.split, s.candidate);
   if (saturated > kMostlySaturated) {
     words.reason += saturation_words(saturated);
-    words.advice += std::string(" ") + kSaturationAdvice;
+    words.advice += message(" ", kSaturationAdvice);
   }
   return words;
 }
@@ -274,10 +283,12 @@ Words alone_words(const Situation& s, const Certificate& c) {
     return {fmt::format("Moments alone leave {}; {}. The formulas of the moments are approximate, and more "
                         "examples do not remove their bias.",
                         left, goal),
-            "Let the default method go on from the same moments: --method varpro --start spectral."};
-  return {fmt::format("Gradient descent leaves {} after {} of {} steps; {}.", left,
-                      counted(c.starts, "start"), s.options.steps, goal),
-          "Raise --steps, or use the default method (--method varpro)."};
+            message("Let the default method go on from the same moments: ", option("method", "varpro"), " ",
+                    option("start", "spectral"), ".")};
+  return {
+      fmt::format("Gradient descent leaves {} after {} of {} steps; {}.", left, counted(c.starts, "start"),
+                  s.options.steps, goal),
+      message("Raise ", option("steps"), ", or use the default method (", option("method", "varpro"), ").")};
 }
 
 Words best_fit_words(const Situation& s, const Certificate& c) {
@@ -286,8 +297,8 @@ Words best_fit_words(const Situation& s, const Certificate& c) {
                           counted(c.heads, "head"), counted(c.starts, "start")),
               ""};
   if (c.held_out_error <= kProof)
-    words.advice =
-        "The held-out labels are predicted to 8 digits: without --best-fit the heads can be certified.";
+    words.advice = message("The held-out labels are predicted to 8 digits: without ",
+                           option("best-fit", "true"), " the heads can be certified.");
   else if (!generalises(s.split, s.candidate))
     words.advice = fmt::format(
         "The training error ({:.1e}) is far smaller than the held-out error: give more examples, or fewer "
@@ -318,8 +329,8 @@ void explain(const Situation& s, Certificate& certificate) {
         fmt::format("Sculpting alone predicts the held-out labels to {:.1e}; the polish was left out, so "
                     "nothing was tested.",
                     certificate.held_out_error),
-        "Leave out --no-polish to have the last digits and a certificate; --keep-uncertified FILE writes "
-        "the layer that sculpting alone has."};
+        message("Leave out ", option("polish", "false"), " to have the last digits and a certificate; ",
+                keep_uncertified(), " writes the layer that sculpting alone has.")};
   else if (is_shown_alone(s.options.method) && certificate.status == RecoveryStatus::not_identified &&
            (!s.proof.found_doubt() || s.proof.doubt == Doubt::structure))
     words = alone_words(s, certificate);

@@ -97,7 +97,7 @@ class ParityLearner {
     const Index d = train_.bits.rows();
     const Index first = options_.heads ? *options_.heads / 2 : 1;
     const Index last = options_.heads ? first : std::min(options_.max_heads / 2, d - 1);
-    require(first >= 1 && first < d, "heads: ", 2 * first, " given, expected 2 to ", 2 * (d - 1),
+    require(first >= 1 && first < d, option("heads"), ": ", 2 * first, " given, expected 2 to ", 2 * (d - 1),
             ", two for every hidden coordinate");
     Learned best;
     for (Index size = first; size <= last && !effort_.expired(); ++size) {
@@ -220,16 +220,17 @@ void explain_parity(const RecoverOptions& options, Certificate& certificate) {
               : "No parity layer explains the held-out examples; `parity` names the best hidden set.";
       certificate.advice =
           options.method == RecoverMethod::linear_algebra
-              ? "Equations over GF(2) bear no wrong label: with noisy labels use brute-force."
-              : "Check that the labels are those of a hard layer without noise, or raise --heads or "
-                "--max-heads.";
+              ? Text("Equations over GF(2) bear no wrong label: with noisy labels use brute-force.")
+              : message("Check that the labels are those of a hard layer without noise, or raise ",
+                        option("heads"), " or ", option("max-heads"), ".");
       return;
     case RecoveryStatus::stalled:
       certificate.reason = options.method == RecoverMethod::brute_force
                                ? "The time limit came before all hidden sets were tried."
                                : "The time limit came before all equations were solved.";
       certificate.advice =
-          "Raise --time-limit, or give the number of heads (two per hidden coordinate) with --heads.";
+          message("Raise ", option("time-limit"),
+                  ", or give the number of heads (two per hidden coordinate) with ", option("heads"), ".");
       return;
     case RecoveryStatus::recovered:
     case RecoveryStatus::approximate:
@@ -240,15 +241,17 @@ void explain_parity(const RecoverOptions& options, Certificate& certificate) {
 
 void require_pairs_of_signs(const Split& split, const RecoverOptions& options) {
   const std::string method = name(options.method);
-  require(split.tokens == 2, "method: ", method, " knows layers on two tokens, the examples have ",
-          split.tokens);
-  require(split.train_x.cols >= 2, "method: ", method, " needs tokens of two coordinates or more");
-  require(!options.heads || *options.heads % 2 == 0, "heads: ", options.heads.value_or(0),
+  require(split.tokens == 2, option("method"), ": ", method,
+          " knows layers on two tokens, the examples have ", split.tokens);
+  require(split.train_x.cols >= 2, option("method"), ": ", method,
+          " needs tokens of two coordinates or more");
+  require(!options.heads || *options.heads % 2 == 0, option("heads"), ": ", options.heads.value_or(0),
           " given, expected an even number: a parity has two for every hidden coordinate");
   for (const MatrixView<const double>& x : {split.train_x, split.held_x})
     for (Index i = 0; i < x.rows; ++i)
       for (Index j = 0; j < x.cols; ++j)
-        require(std::abs(x(i, j)) == 1, "method: ", method, " knows layers on signs, but X holds ", x(i, j));
+        require(std::abs(x(i, j)) == 1, option("method"), ": ", method,
+                " knows layers on signs, but X holds ", x(i, j));
 }
 
 // Bits, differences, signs and labels; products of brute force.

@@ -8,6 +8,7 @@
 #include "base/memory.hpp"
 #include "base/parallel.hpp"
 #include "headlens/error.hpp"
+#include "headlens/options.hpp"
 #include "headlens/recover.hpp"
 #include "linalg/vector_space.hpp"
 #include "recover/certify.hpp"
@@ -176,8 +177,8 @@ Candidate where_it_was(const Split& split, Effort& effort) {
 void recover_heads(const Split& split, const Units& units, const RecoverOptions& options, Effort& effort,
                    Recovery& recovery) {
   Certificate& certificate = recovery.certificate;
-  require(options.method != RecoverMethod::moments || split.tokens >= 4,
-          "method: moments needs four tokens per example or more, the examples have ", split.tokens);
+  require(options.method != RecoverMethod::moments || split.tokens >= 4, option("method"),
+          ": moments needs four tokens per example or more, the examples have ", split.tokens);
   const double bytes = predicted_bytes(split, options.heads.value_or(options.max_heads));
   MemoryBudget(effort.execution()).require(bytes, "the recovery");
   certificate.predicted_peak_bytes = static_cast<std::uint64_t>(bytes);
@@ -223,12 +224,6 @@ std::string name(RecoveryStatus status) {
   return names[static_cast<int>(status)];
 }
 
-std::string name(RecoverStart start) { return start == RecoverStart::random ? "random" : "spectral"; }
-std::string name(RecoverMethod method) {
-  constexpr const char* names[] = {"varpro",   "sculpt",      "moments",
-                                   "gradient", "brute-force", "linear-algebra"};
-  return names[static_cast<int>(method)];
-}
 bool knows_parities(RecoverMethod method) {
   return method == RecoverMethod::brute_force || method == RecoverMethod::linear_algebra;
 }
@@ -237,23 +232,19 @@ bool is_shown_alone(RecoverMethod method) {
 }
 
 void RecoverOptions::validate() const {
-  require(!heads || *heads >= 1, "heads: ", heads.value_or(0), " given, expected auto, or 1 or more");
-  require(max_heads >= 1, "max-heads: ", max_heads, " given, expected 1 or more");
-  require(starts >= 1, "starts: ", starts, " given, expected 1 or more");
-  require(steps >= 1, "steps: ", steps, " given, expected 1 or more");
-  require(steps == RecoverOptions{}.steps || method == RecoverMethod::gradient, "steps: ", steps,
+  check_ranges(*this);
+  require(steps == RecoverOptions{}.steps || method == RecoverMethod::gradient, option("steps"), ": ", steps,
           " given, but only method gradient counts them; the method is ", name(method));
   const bool plain_sculpting =
       sculpt.polish && sculpt.form == SculptForm::least_squares && sculpt.span == SpanForm::eigenvectors;
   require(plain_sculpting || method == RecoverMethod::sculpt,
-          sculpt.polish ? "sculpt-form, span-form" : "polish", ": an option of method sculpt; the method is ",
-          name(method));
-  require(heads || (!best_fit && method != RecoverMethod::gradient),
-          "heads: auto given, expected a number with ", best_fit ? "a best fit" : "method gradient");
-  require(!best_fit || method == RecoverMethod::varpro, "best-fit: given with method ", name(method),
-          ", expected method varpro");
-  require(!time_limit_seconds || (*time_limit_seconds > 0 && std::isfinite(*time_limit_seconds)),
-          "time-limit: ", time_limit_seconds.value_or(0), " given, expected seconds above 0");
+          sculpt.polish ? message(option("sculpt-form"), ", ", option("span-form"))
+                        : message(option("polish", "false")),
+          ": an option of method sculpt; the method is ", name(method));
+  require(heads || (!best_fit && method != RecoverMethod::gradient), option("heads"),
+          ": auto given, expected a number with ", best_fit ? "a best fit" : "method gradient");
+  require(!best_fit || method == RecoverMethod::varpro, option("best-fit"), ": given with method ",
+          name(method), ", expected method varpro");
 }
 
 Recovery recover(const Examples& examples, const RecoverOptions& options, const Execution& execution) {

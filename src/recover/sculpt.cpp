@@ -187,9 +187,6 @@ void run_phases(const Split& split, const RecoverOptions& options, Effort& effor
 
 }  // namespace
 
-std::string name(SculptForm form) { return form == SculptForm::least_squares ? "least-squares" : "lp"; }
-std::string name(SpanForm form) { return form == SpanForm::eigenvectors ? "eigenvectors" : "membership"; }
-
 double sculpt_bytes(const Split& split, const RecoverOptions& options) {
   const double rows = static_cast<double>(split.train_x.rows), d = static_cast<double>(split.train_x.cols);
   const double unknowns = d * d, k = static_cast<double>(split.tokens);

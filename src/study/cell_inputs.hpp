@@ -33,14 +33,14 @@ class NamedInputs {
   const StudyValue& value(const std::string& name) const { return values_.at(name); }
 
   template <class Enum>
-  Enum choice(const std::string& option, std::initializer_list<Enum> all) const {
+  Enum choice(const std::string& key, std::initializer_list<Enum> all) const {
     std::string allowed;
     for (const Enum value : all) {
-      if (headlens::name(value) == word(option)) return value;
+      if (headlens::name(value) == word(key)) return value;
       allowed += (allowed.empty() ? "" : ", ") + headlens::name(value);
     }
-    throw Error(ErrorCode::misuse,
-                join(option, ": '", io::printable_name(word(option)), "' given, expected one of ", allowed));
+    throw Error(ErrorCode::misuse, message(option(key), ": '", io::printable_name(word(key)),
+                                           "' given, expected one of ", allowed));
   }
 
  private:

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "headlens/error.hpp"
+#include "headlens/options.hpp"
 #include "io/printable.hpp"
 #include "study/cell_inputs.hpp"
 
@@ -14,52 +15,86 @@ namespace {
 
 using Kind = ValueKind;
 
+// A row of the table of a struct. `as` is its name in a study, where that differs.
+template <class Options>
+CellOption from(std::string_view name, std::string_view as = "", bool silent = false) {
+  const Option<Options>& row = option_of<Options>(name);
+  const OptionInfo& info = row.info;
+  const std::string shown = option_text(Options{}, row);
+  const bool with_word = !info.nothing.empty();
+  CellOption out{as.empty() ? std::string_view(info.name) : as, Kind::word, shown, silent};
+  if (info.kind == OptionKind::flag) out = {out.name, Kind::flag, shown == "true", silent};
+  if (info.kind == OptionKind::whole) out.kind = with_word ? Kind::whole_or_word : Kind::whole;
+  if (info.kind == OptionKind::real) out.kind = with_word ? Kind::real_or_word : Kind::real;
+  if (shown == info.nothing) return out;
+  if (info.kind == OptionKind::whole) out.fallback = read_whole({.name = info.name}, shown);
+  if (info.kind == OptionKind::real) out.fallback = read_real({.name = info.name}, shown);
+  return out;
+}
+
 std::string word(const char* text) { return text; }
 
+constexpr bool kSilent = true;
+
 const std::vector<CellOption>& fit_options() {
+  using T = TaskOptions;
+  using F = FeatureOptions;
   static const std::vector<CellOption> options{
-      {"task", Kind::word, word("power-mean")},
-      {"dim", Kind::whole, std::int64_t{16}},
+      from<T>("task"),
+      from<T>("dim"),
       {"keys", Kind::whole_or_word, std::int64_t{16}},  // N, or "A:B"
-      {"degree", Kind::whole, std::int64_t{1}},
-      {"pure", Kind::flag, false},
-      {"matrix", Kind::word, word("identity")},
-      {"weight", Kind::real, 0.5},
-      {"noise", Kind::real, 0.0},
-      {"samples", Kind::whole, std::int64_t{1024}},
+      from<T>("degree"),
+      from<T>("pure"),
+      from<T>("matrix"),
+      from<T>("weight"),
+      from<T>("noise"),
+      from<T>("count", "samples"),
       {"test-samples", Kind::whole, std::int64_t{4096}},
-      {"model", Kind::word, word("rfa")},
-      {"heads", Kind::whole_or_word, std::int64_t{1000}},  // M, or "inf"
-      {"score", Kind::word, word("relu")},
-      {"positions", Kind::word, word("none")},
-      {"bias-scale", Kind::real_or_word, word("auto")},
-      {"weight-scale", Kind::real_or_word, word("auto")},
-      {"precision", Kind::word, word("f64")},
-      {"loss", Kind::word, word("squared")},
-      {"huber-delta", Kind::real, 1.0},
-      {"ridge", Kind::real_or_word, word("auto")},
-      {"norm-ball", Kind::word, word("none"),
-       true},  // "K1,K2", or "theory": those of the target's complexity
-      {"intercept", Kind::flag, true},
-      {"solver", Kind::word, word("auto")},
-      {"mean", Kind::word, word("identity"), true},
-      {"head-rank", Kind::whole_or_word, word("full"), true}};
+      from<F>("model"),
+      from<F>("heads"),
+      from<F>("score"),
+      from<F>("positions"),
+      from<F>("bias-scale"),
+      from<F>("weight-scale"),
+      from<F>("precision"),
+      from<FitOptions>("loss"),
+      from<FitOptions>("huber-delta"),
+      from<FitOptions>("ridge"),
+      from<FitOptions>("norm-ball", "", kSilent),  // or "theory": that of the target's complexity
+      from<FitOptions>("intercept"),
+      from<FitOptions>("solver"),
+      {"mean", Kind::word, word("identity"), kSilent},  // a matrix of the task
+      from<F>("head-rank", "", kSilent)};
   return options;
 }
 
 const std::vector<CellOption>& recover_options() {
-  static const std::vector<CellOption> options{
-      {"heads", Kind::whole, std::int64_t{2}},   {"dim", Kind::whole, std::int64_t{8}},
-      {"outputs", Kind::whole, std::int64_t{0}}, {"scale", Kind::real, 2.0},
-      {"rank", Kind::whole, std::int64_t{0}},    {"tokens", Kind::whole, std::int64_t{4}},
-      {"inputs", Kind::word, word("signs")},     {"noise", Kind::real, 0.0},
-      {"count", Kind::whole, std::int64_t{100}}, {"examples-per-unknown", Kind::real, 0.0},
-      {"heads-known", Kind::flag, true},         {"max-heads", Kind::whole, std::int64_t{16}},
-      {"starts", Kind::whole, std::int64_t{6}},  {"method", Kind::word, word("varpro")},
-      {"start", Kind::word, word("random")},     {"layer", Kind::word, word("generic"), true},
-      {"sharpness", Kind::real, 40.0},           {"modulus", Kind::whole, std::int64_t{4}},
-      {"levels", Kind::whole, std::int64_t{2}},  {"flips", Kind::real, 0.0},
-      {"time-limit", Kind::real, 0.0, true},     {"width", Kind::whole_or_word, word("auto"), true}};
+  using T = TeacherOptions;
+  using E = ExampleOptions;
+  using R = RecoverOptions;
+  using H = HardOptions;
+  static const std::vector<CellOption> options{from<T>("heads"),
+                                               from<T>("dim"),
+                                               from<T>("outputs"),
+                                               from<T>("scale"),
+                                               from<T>("rank"),
+                                               from<E>("tokens"),
+                                               from<E>("inputs"),
+                                               from<E>("noise"),
+                                               from<E>("count"),
+                                               {"examples-per-unknown", Kind::real, 0.0},
+                                               {"heads-known", Kind::flag, true},
+                                               from<R>("max-heads"),
+                                               from<R>("starts"),
+                                               from<R>("method"),
+                                               from<R>("start"),
+                                               {"layer", Kind::word, word("generic"), kSilent},
+                                               from<H>("sharpness"),
+                                               from<H>("modulus"),
+                                               from<H>("levels"),
+                                               {"flips", Kind::real, 0.0},
+                                               {"time-limit", Kind::real, 0.0, kSilent},  // 0: none
+                                               {"width", Kind::whole_or_word, word("auto"), kSilent}};
   return options;
 }
 
@@ -113,7 +148,7 @@ std::int64_t count_of(const NamedInputs& in) {
   const double e = !generic ? 1 : in.whole("outputs") > 0 ? static_cast<double>(in.whole("outputs")) : d;
   const double unknowns = static_cast<double>(in.whole("heads")) * d * (d + e);
   const double count = std::ceil(c * unknowns / (k * e));
-  require(c > 0 && count >= 1 && count < 1e12, "examples-per-unknown: ", c,
+  require(c > 0 && count >= 1 && count < 1e12, option("examples-per-unknown"), ": ", c,
           " given, expected a number above 0");
   return static_cast<std::int64_t>(count);
 }
@@ -133,10 +168,11 @@ void check(StudyCommand command, const StudyValues& inputs) {
   if (command == StudyCommand::fit) {
     const FitInputs fit = fit_inputs(inputs, 0);
     fit.train.validate();
-    require(fit.test.count >= 1, "test-samples: ", fit.test.count, " given, expected 1 or more");
+    require(fit.test.count >= 1, option("test-samples"), ": ", fit.test.count, " given, expected 1 or more");
     fit.fit.validate();
     const bool plain = fit.fit.features.kind == ModelKind::mlp;
-    require(!plain || fit.train.min_keys == fit.train.max_keys, "keys: mlp needs sets of equal size");
+    require(!plain || fit.train.min_keys == fit.train.max_keys, option("keys"),
+            ": mlp needs sets of equal size");
     return;
   }
   const RecoverInputs recover = recover_inputs(inputs, 0);
@@ -181,9 +217,10 @@ StudyValue convert(const CellOption& option, const StudyValue& value) {
                     (std::holds_alternative<double>(value) && real_wanted) ||
                     (std::holds_alternative<std::string>(value) && word_allowed) ||
                     (std::holds_alternative<bool>(value) && kind == Kind::flag);
-  require(fits, option.name, ": '", io::printable_name(text(value)), "' given, expected ", kind_name(kind));
+  require(fits, headlens::option(std::string(option.name)), ": '", io::printable_name(text(value)),
+          "' given, expected ", kind_name(kind));
   const auto* number = std::get_if<double>(&value);
-  require(!number || std::isfinite(*number), option.name, ": '", text(value),
+  require(!number || std::isfinite(*number), headlens::option(std::string(option.name)), ": '", text(value),
           "' given, expected a finite number");
   return value;
 }
@@ -196,7 +233,8 @@ StudyValues complete_inputs(StudyCommand command, const StudyValues& given) {
     all.emplace_back(option.name, found == known.end() ? option.fallback : convert(option, found->second));
   }
   if (known.contains("examples-per-unknown")) {
-    require(!known.contains("count"), "count: given beside examples-per-unknown, which decides it");
+    require(!known.contains("count"), option("count"), ": given beside ", option("examples-per-unknown"),
+            ", which decides it");
     const std::int64_t count = count_of(NamedInputs(all));
     for (auto& [option, value] : all)
       if (option == "count") value = count;
@@ -206,7 +244,8 @@ StudyValues complete_inputs(StudyCommand command, const StudyValues& given) {
   StudyValues inputs;
   for (const auto& item : all) {
     const std::string reason = why_not(item.first, command, in);
-    require(reason.empty() || !known.contains(item.first), item.first, ": does not apply: ", reason);
+    require(reason.empty() || !known.contains(item.first), headlens::option(item.first),
+            ": does not apply: ", reason);
     const CellOption& option = *find_option(command, item.first);
     if (reason.empty() && !(option.silent && item.second == option.fallback)) inputs.push_back(item);
   }

@@ -1,6 +1,7 @@
 // The options of a cell: what a study may hold or vary for each command, and what they mean together.
 //
-// Every Error thrown here opens with "OPTION: ", so that the reader of the study file can name the line.
+// The text of every Error thrown here has an option as its subject, so that the reader of the study file can
+// name the line.
 #pragma once
 
 #include <string>

@@ -25,7 +25,7 @@ struct Assignment {
   std::string value;               // as written
 };
 
-Assignment parse_assignment(const std::string& text, const std::string& shown) {
+Assignment parse_assignment(const std::string& text, const Text& shown) {
   require(text.find_first_of("\r\n") == std::string::npos, shown, ": expected one line");
   const toml::table table = parse_encoded(text, shown);
   Assignment out;
@@ -44,8 +44,7 @@ Assignment parse_assignment(const std::string& text, const std::string& shown) {
   }
 }
 
-std::string edited(const std::string& text, const Assignment& set, const std::string& file,
-                   const std::string& shown) {
+std::string edited(const std::string& text, const Assignment& set, const Text& file, const Text& shown) {
   const toml::table table = parse_encoded(text, file);
   const toml::table* level = &table;
   std::string header;
@@ -72,9 +71,8 @@ std::string edited(const std::string& text, const Assignment& set, const std::st
 
 }  // namespace
 
-std::string with_override(const std::string& text, const std::string& override_text,
-                          const std::string& file) {
-  const std::string shown = "--set " + io::printable_name(override_text);
+std::string with_override(const std::string& text, const std::string& override_text, const Text& file) {
+  const Text shown = message(option("set", io::printable_name(override_text)));
   const Assignment set = parse_assignment(encoded(override_text, shown), shown);
   return decoded(edited(encoded(text, file), set, file, shown));
 }

@@ -43,7 +43,8 @@ class Campaign {
   Campaign(const Study& study, const std::filesystem::path& path, const RunOptions& options,
            const Execution& execution)
       : study_(study), path_(path), options_(options), execution_(execution), cells_(make_cells(study)) {
-    require(options.jobs >= 0, "jobs: ", options.jobs, " given, expected 1 or more (0: one per thread)");
+    require(options.jobs >= 0, option("jobs"), ": ", options.jobs,
+            " given, expected 1 or more (0: one per thread)");
     const int threads = thread_count(execution);
     jobs_ = options.jobs > 0 ? options.jobs : threads;
     cell_execution_.threads = std::max(1, threads / jobs_);

@@ -15,6 +15,9 @@ namespace {
 
 using Entry = Section::Entry;
 
+// "ridge: -1 given" without "ridge: ": the line of the file names the option.
+std::string without_subject(const Text& said) { return said.str().substr(said.subject().size() + 2); }
+
 // Where the study gives an option: [fixed], all values of an axis, or one bundle of an axis.
 struct Origin {
   std::string option, path;
@@ -24,7 +27,7 @@ struct Origin {
 
 class Reader {
  public:
-  Reader(const toml::table& table, const std::string& file) : top_(table, file, "") {}
+  Reader(const toml::table& table, const Text& file) : top_(table, file, "") {}
 
   Study read() {
     top_.allow_only({"name", "title", "question", "command", "seeds", "record", "fixed", "grid", "variants",
@@ -104,8 +107,7 @@ class Reader {
     try {
       return convert(wanted, value);
     } catch (const Error& error) {
-      const std::string message = error.what();
-      section.fail(entry, message.substr(entry.key.size() + 2));
+      section.fail(entry, without_subject(error.text()));
     }
   }
 
@@ -187,22 +189,21 @@ class Reader {
       try {
         complete_inputs(study_.command, given_inputs(study_, choice));
       } catch (const Error& error) {
-        blame(error.what(), choice);
+        blame(error.text(), choice);
       }
     });
   }
 
-  // The message opens with an option: its line is where this cell got the option from.
-  [[noreturn]] void blame(const std::string& message, const std::vector<std::size_t>& choice) const {
-    const std::string name = message.substr(0, message.find(':'));
+  // The text is about an option: its line is where this cell got the option from.
+  [[noreturn]] void blame(const Text& said, const std::vector<std::size_t>& choice) const {
     for (const Origin& origin : origins_) {
       const bool of_cell =
           origin.axis < 0 || origin.value < 0 ||
           choice.at(static_cast<std::size_t>(origin.axis)) == static_cast<std::size_t>(origin.value);
-      if (origin.option == name && of_cell)
-        top_.fail_at(origin.at, origin.path, message.substr(std::min(message.size(), name.size() + 2)));
+      if (origin.option == said.subject() && of_cell)
+        top_.fail_at(origin.at, origin.path, without_subject(said));
     }
-    top_.fail_at(top_.find("command")->at, "", message);
+    top_.fail_at(top_.find("command")->at, "", said.str());
   }
 
   Section top_;
@@ -223,7 +224,7 @@ std::string read_file(const std::filesystem::path& path) {
 
 }  // namespace
 
-Study parse_study(const std::string& text, const std::string& file) {
+Study parse_study(const std::string& text, const Text& file) {
   const toml::table table = parse_toml(text, file);
   Study study = Reader(table, file).read();
   study.source = text;
@@ -235,7 +236,7 @@ Study read_study(const std::filesystem::path& path, const std::vector<std::strin
   std::string source = read_file(path);
   parse_study(source, file);  // so that its own faults are named with its own lines
   for (const std::string& line : overrides) source = with_override(source, line, file);
-  return parse_study(source, overrides.empty() ? file : file + " with --set");
+  return parse_study(source, overrides.empty() ? Text(file) : message(file, " with ", option("set")));
 }
 
 }  // namespace headlens

@@ -66,7 +66,7 @@ std::pair<std::string, std::size_t> marked(std::string_view text) {
 
 }  // namespace
 
-std::string encoded(std::string_view text, const std::string& file) {
+std::string encoded(std::string_view text, const Text& file) {
   std::string out;
   Index line = 1;
   while (!text.empty()) {
@@ -106,22 +106,22 @@ std::string suggestion(std::string_view found, const std::vector<std::string>& a
   return " (did you mean '" + *best + "'?)";
 }
 
-toml::table parse_encoded(const std::string& text, const std::string& file) {
+toml::table parse_encoded(const std::string& text, const Text& file) {
   try {
     return toml::parse(std::string_view(text));
   } catch (const toml::parse_error& error) {
-    throw Error(ErrorCode::misuse, join(file, ":", error.source().begin.line,
-                                        ": not TOML: ", io::printable(error.description(), 300)));
+    throw Error(ErrorCode::misuse, message(file, ":", error.source().begin.line,
+                                           ": not TOML: ", io::printable(error.description(), 300)));
   }
 }
 
-toml::table parse_toml(const std::string& text, const std::string& file) {
+toml::table parse_toml(const std::string& text, const Text& file) {
   require(text.size() <= (std::size_t{1} << 20), file, ": ", text.size(),
           " bytes, expected a study of at most 1 MiB");
   return parse_encoded(encoded(text, file), file);
 }
 
-Section::Section(const toml::table& table, std::string file, std::string path)
+Section::Section(const toml::table& table, Text file, std::string path)
     : file_(std::move(file)), path_(std::move(path)), at_(table.source().begin) {
   for (const auto& [key, node] : table) entries_.push_back({decoded(key.str()), key.source().begin, &node});
   std::sort(entries_.begin(), entries_.end(), [](const Entry& a, const Entry& b) { return a.at < b.at; });

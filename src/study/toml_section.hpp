@@ -19,11 +19,11 @@ std::string suggestion(std::string_view found, const std::vector<std::string>& a
 // toml++ 3.3 sees ASCII only: for some other characters its behaviour is undefined. "é" becomes "@c3a9;" and
 // "@" becomes "@40;", which stays text inside quotes and is refused outside. Error for text that is not
 // UTF-8.
-std::string encoded(std::string_view text, const std::string& file);
+std::string encoded(std::string_view text, const Text& file);
 std::string decoded(std::string_view text);
-toml::table parse_encoded(const std::string& text, const std::string& file);
+toml::table parse_encoded(const std::string& text, const Text& file);
 
-toml::table parse_toml(const std::string& text, const std::string& file);  // keys and text in it are encoded
+toml::table parse_toml(const std::string& text, const Text& file);  // keys and text in it are encoded
 
 class Section {
  public:
@@ -33,7 +33,7 @@ class Section {
     const toml::node* node = nullptr;
   };
 
-  Section(const toml::table& table, std::string file, std::string path);
+  Section(const toml::table& table, Text file, std::string path);
 
   const std::vector<Entry>& entries() const { return entries_; }  // in the order of the file
   const Entry* find(std::string_view key) const;
@@ -53,14 +53,16 @@ class Section {
   }
   template <class... Parts>
   [[noreturn]] void fail_at(toml::source_position at, const std::string& key, const Parts&... parts) const {
-    throw Error(ErrorCode::misuse, join(file_, ":", at.line, ": ", key, key.empty() ? "" : ": ", parts...));
+    throw Error(ErrorCode::misuse,
+                message(file_, ":", at.line, ": ", key, key.empty() ? "" : ": ", parts...));
   }
   std::string join_path(const std::string& key) const;
   toml::source_position at() const { return at_; }
 
  private:
   std::vector<Entry> entries_;
-  std::string file_, path_;
+  Text file_;
+  std::string path_;
   toml::source_position at_;
 };
 

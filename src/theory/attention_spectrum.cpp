@@ -103,8 +103,8 @@ double AttentionSpectrum::log_moment(double t, Index degree) const {
 }
 
 double AttentionSpectrum::pair_log_eigenvalue(Index query_degree, Index key_degree) const {
-  require(std::max(query_degree, key_degree) <= kMaxDegree, "degree: ", std::max(query_degree, key_degree),
-          " harmonics asked for, at most ", kMaxDegree, " are known");
+  require(std::max(query_degree, key_degree) <= kMaxDegree, option("degree"), ": ",
+          std::max(query_degree, key_degree), " harmonics asked for, at most ", kMaxDegree, " are known");
   std::vector<double> logs;
   double top = -std::numeric_limits<double>::infinity();
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
@@ -131,7 +131,7 @@ double AttentionSpectrum::trace() const {
 }
 
 Levels AttentionSpectrum::levels(Index degree) const {
-  require(degree <= kMaxLevelDegree, "samples: harmonics beyond degree ", kMaxLevelDegree,
+  require(degree <= kMaxLevelDegree, option("samples"), ": harmonics beyond degree ", kMaxLevelDegree,
           " would be needed for so many sets in dimension ", dim_);
   // Functions of the query alone have eigenvalues N times larger and are few: more of their degrees are kept.
   const Index size = degree + 2, line_size = 4 * degree + 2, count = static_cast<Index>(nodes_.size());

@@ -178,7 +178,7 @@ BiasedComplexity biased_complexity(const BiasedKernel& kernel, const std::vector
       known = true;
       if (now - before <= 0.1 * kConverged * now) break;  // further out there is rounding alone
     }
-    require(known, "dim: ", kernel.dim(),
+    require(known, option("dim"), ": ", kernel.dim(),
             " given; the complexity of brfa is lost in rounding there, use fewer "
             "dimensions");
     out.value += now;
@@ -194,7 +194,7 @@ LearningCurve biased_curve(const BiasedKernel& kernel, const std::vector<Rotatio
   Index degree = 3;
   for (const RotationTarget& target : targets) degree = std::max(degree, target.type.first);
   for (;; degree += 1 + degree / 3) {
-    require(degree <= kMaxDegree, "samples: harmonics beyond degree ", kMaxDegree,
+    require(degree <= kMaxDegree, option("samples"), ": harmonics beyond degree ", kMaxDegree,
             " would be needed for so many sets in dimension ", kernel.dim(),
             "; brfa has a prediction for fewer");
     AllLevels all = all_levels(kernel, targets, degree, keys, trace, thread_count(execution));

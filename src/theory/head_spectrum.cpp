@@ -81,7 +81,7 @@ void add_levels(HeadSpectrum& out, Index dim, Index line, Index degree) {
 }  // namespace
 
 HeadSpectrum head_spectrum(Index dim, Index keys, Index degree) {
-  require(degree <= kMaxDegree, "samples: harmonics of degree ", degree,
+  require(degree <= kMaxDegree, option("samples"), ": harmonics of degree ", degree,
           " would be needed for so many sets in dimension ", dim, "; with finitely many heads at most ",
           kMaxDegree, " are known");
   const Index line = 4 * degree, powers = std::max(Index{96}, 2 * line);

@@ -140,7 +140,7 @@ Levels NetworkSpectrum::levels(Index degree) const {
     for (const Index a : degrees) log_count += harmonics[static_cast<std::size_t>(a)];
     out.kept.push_back({eigenvalue, std::exp(log_count)});
     kept += eigenvalue * out.kept.back().multiplicity;
-    require(out.kept.size() <= kMaxLevels, "samples: harmonics beyond degree ", degree - 1,
+    require(out.kept.size() <= kMaxLevels, option("samples"), ": harmonics beyond degree ", degree - 1,
             " would be needed for so many sets of ", keys_, " keys in dimension ", dim_);
   });
   out.trace = 0.5 - constant();

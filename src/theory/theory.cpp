@@ -5,6 +5,7 @@
 
 #include "base/parallel.hpp"
 #include "headlens/error.hpp"
+#include "headlens/options.hpp"
 #include "theory/biased_theory.hpp"
 #include "theory/complexity.hpp"
 #include "theory/head_curve.hpp"
@@ -15,9 +16,9 @@ namespace headlens {
 
 void TheoryOptions::validate() const {
   task.validate();
-  require(task.dim >= 2 && task.dim <= 1000000, "dim: ", task.dim,
+  require(task.dim >= 2 && task.dim <= 1000000, option("dim"), ": ", task.dim,
           " given, expected 2 to 1000000 (on the line a unit token is but a sign)");
-  require(task.min_keys == task.max_keys, "keys: ", task.min_keys, ":", task.max_keys,
+  require(task.min_keys == task.max_keys, option("keys"), ": ", task.min_keys, ":", task.max_keys,
           " given, but theory takes sets of one size");
   require(
       task.task != Task::ordered,
@@ -26,24 +27,26 @@ void TheoryOptions::validate() const {
   require(task.task != Task::mixture,
           "mixture: its two parts overlap by an amount that depends on beta; ask for correlation instead");
   if (model == ModelKind::brfa) {
-    require(task.dim >= 3 && task.dim <= 1000, "dim: ", task.dim, " given, expected 3 to 1000 for brfa");
+    require(task.dim >= 3 && task.dim <= 1000, option("dim"), ": ", task.dim,
+            " given, expected 3 to 1000 for brfa");
     require(task.task == Task::power_mean || task.task == Task::query_power ||
                 task.matrix == TaskMatrix::identity,
-            "matrix: ", name(task.matrix), " given, but for brfa theory knows the identity alone");
-    require(task.task == Task::native || task.degree <= 8, "degree: ", task.degree,
+            option("matrix"), ": ", name(task.matrix),
+            " given, but for brfa theory knows the identity alone");
+    require(task.task == Task::native || task.degree <= 8, option("degree"), ": ", task.degree,
             " given, expected 0 to 8 for brfa");
   }
-  require(!bias_scale || model == ModelKind::brfa, "bias-scale: ", name(model), " given, expected brfa");
-  require(!bias_scale || std::abs(*bias_scale) <= 4, "bias-scale: expected a number from -4 to 4");
-  require(heads >= 1 && (heads == kInfiniteHeads || heads <= kMostFiniteHeads), "heads: ", heads,
+  require(!bias_scale || model == ModelKind::brfa, option("bias-scale"), ": ", name(model),
+          " given, expected brfa");
+  check_ranges(*this);
+  require(heads == kInfiniteHeads || heads <= kMostFiniteHeads, option("heads"), ": ", heads,
           " given, expected 1 to ", kMostFiniteHeads, ", or inf");
   require(model == ModelKind::rfa || (heads == kInfiniteHeads && !error),
           heads == kInfiniteHeads ? "error" : "heads",
           ": theory knows finitely many heads of rfa alone, and ", name(model), " is given");
-  require(!error || (*error > 0 && std::isfinite(*error)), "error: expected a number above 0");
-  require(!samples.empty(), "samples: none given, expected 2 or more");
+  require(!samples.empty(), option("samples"), ": none given, expected 2 or more");
   for (const Index n : samples)
-    require(n >= 2 && n <= (Index{1} << 40), "samples: ", n, " given, expected 2 to 2^40");
+    require(n >= 2 && n <= (Index{1} << 40), option("samples"), ": ", n, " given, expected 2 to 2^40");
 }
 
 namespace {

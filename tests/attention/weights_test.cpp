@@ -87,7 +87,7 @@ TEST(LayerFromWeights, TakesOneOfStackedLayers) {
                                 slice(stacked.o, 1)};
   EXPECT_EQ(layer_from_weights(stacked, {.heads = 2, .layer = 1}, {}).w.to_doubles(),
             layer_from_weights(second, {.heads = 2}, {}).w.to_doubles());
-  expect_error([&] { layer_from_weights(stacked, {.heads = 2}, {}); }, {"(3, 4, 4)", "--layer"});
+  expect_error([&] { layer_from_weights(stacked, {.heads = 2}, {}); }, {"(3, 4, 4)", " layers with layer"});
   expect_error([&] { layer_from_weights(stacked, {.heads = 2, .layer = 3}, {}); }, {"3 given", "3 layers"});
   expect_error([&] { layer_from_weights(second, {.heads = 2, .layer = 0}, {}); }, {"without a layer axis"});
 }
@@ -191,7 +191,7 @@ TEST_F(LoadWeights, PrefixesEndAtASeparator) {
   expect_same(layer(file, {.prefix = "layers.1"}));
   EXPECT_NE(notes.find("layers.1.self_attn.q_norm.weight"), std::string::npos);
   expect_same(layer(file, {.format = WeightsFormat::hugging_face, .prefix = "layers.1."}));
-  refuse(file, {"2 tensors end in 'q_proj.weight'", "layers.10", "--prefix"});
+  refuse(file, {"2 tensors end in 'q_proj.weight'", "layers.10", "longer prefix"});
   refuse(file, {"layers.2"}, {.prefix = "layers.2"});
   refuse(file, {"format torch"}, {.format = WeightsFormat::torch, .prefix = "layers.1"});
 }
@@ -200,13 +200,13 @@ TEST_F(LoadWeights, RefusesWhatIsMissingOrDouble) {
   const NamedArrays factors{{"W_Q", w.q}, {"W_K", w.k}, {"W_V", w.v}, {"W_O", w.o}};
   NamedArrays both = factors, partly = factors;
   both["query.weight"] = other;
-  refuse(both, {"--format"});
+  refuse(both, {"choose with format or prefix"});
   expect_same(layer(both, {.format = WeightsFormat::factors}));
   partly.erase("W_V");
   refuse(partly, {"'W_V'"});
   refuse({{"x", other}}, {"no attention weights", "1 tensors", "'x'"});
   expect_error([&] { load_weights(folder / "w.pt", {}, {}); }, {"w.pt", ".safetensors or .npz"});
-  expect_error([&] { load_weights(folder / "w.npy", {}, {}); }, {"--weights-q"});
+  expect_error([&] { load_weights(folder / "w.npy", {}, {}); }, {"weights-q, weights-k"});
 }
 
 TEST_F(LoadWeights, FromFourFiles) {

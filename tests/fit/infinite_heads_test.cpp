@@ -296,7 +296,7 @@ TEST(InfiniteHeads, RefusesWhatHasNoMeaning) {
   EXPECT_THAT(error([](FitOptions& o) { o.centres = 21; }), HasSubstr("only 20 sets"));
   EXPECT_THAT(error([](FitOptions& o) { o.centres = 0; }), HasSubstr("1 or more"));
   EXPECT_THAT(error([](FitOptions& o) { o.centres = 5, o.solver = Solver::dual; }), HasSubstr("dual"));
-  EXPECT_THAT(error([](FitOptions& o) { o.centres = 5, o.features.heads = 10; }), HasSubstr("--heads inf"));
+  EXPECT_THAT(error([](FitOptions& o) { o.centres = 5, o.features.heads = 10; }), HasSubstr("(heads inf)"));
 }
 
 }  // namespace

@@ -79,7 +79,7 @@ def test_four_heads_are_recovered(executed):
     printed = "".join(outputs(notebook, "stdout"))
     assert float(re.search(r"worst relative error of any head: (\S+)", printed)[1]) < 1e-8
     assert "approximate with 4 heads" in printed and "needs_more_examples" in printed
-    assert "<table>" in outputs(notebook, "text/html")[0]
+    assert "<table" in outputs(notebook, "text/html")[0]
 
 
 def test_musks_are_told_apart(executed):

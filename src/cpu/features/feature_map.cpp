@@ -25,9 +25,10 @@ Index sets_in_tile(Index max_keys) {
 }
 
 [[noreturn]] void throw_overflow(const Sets& sets, Score score) {
-  throw Error(ErrorCode::misuse, join(sets.name(), ": the features overflow: scale the tokens down",
-                                      score == Score::exp ? ", lower --weight-scale, or use the softmax score"
-                                                          : " (standardise them)"));
+  throw Error(ErrorCode::misuse, message(sets.name(), ": the features overflow: scale the tokens down",
+                                         score == Score::exp ? message(", lower ", option("weight-scale"),
+                                                                       ", or use the softmax score")
+                                                             : Text(" (standardise them)")));
 }
 
 template <class T>

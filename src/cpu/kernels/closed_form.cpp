@@ -28,9 +28,9 @@ double snapped(double rho) {
 }
 
 [[noreturn]] void throw_overflow(const Sets& sets, Score score) {
-  throw Error(ErrorCode::misuse,
-              join(sets.name(), ": the kernel overflows: scale the tokens down",
-                   score == Score::exp ? " or lower --weight-scale" : " (standardise them)"));
+  throw Error(ErrorCode::misuse, message(sets.name(), ": the kernel overflows: scale the tokens down",
+                                         score == Score::exp ? message(" or lower ", option("weight-scale"))
+                                                             : Text(" (standardise them)")));
 }
 
 template <class T>

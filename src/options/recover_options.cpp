@@ -1,0 +1,97 @@
+// The options of recovery.
+#include "options/table.hpp"
+
+namespace headlens {
+
+using options::choice;
+
+namespace {
+
+Option<RecoverOptions> method_row() {
+  using O = RecoverOptions;
+  return {
+      {.name = "method",
+       .help = "varpro (variable projection) or sculpt (the paper's six phases); moments or gradient, shown "
+               "without a polish; for hard layers brute-force (all hidden sets), for hard parities "
+               "linear-algebra "
+               "(equations over GF(2))",
+       .more = message("; see [the paper's six phases](recovery.md#the-papers-method-sculpting), "
+                       "[moments alone, or gradient descent alone]"
+                       "(recovery.md#moments-alone-and-gradient-descent-alone) (which needs ",
+                       option("heads"),
+                       ") and [learners that know the class](hardness.md#learners-that-know-the-class)")},
+      choice<&O::method>()};
+}
+
+}  // namespace
+
+template <>
+const std::vector<Option<RecoverOptions>>& options_of<RecoverOptions>() {
+  using O = RecoverOptions;
+  static const std::vector<Option<O>> rows = options::table<O>({
+      {{.name = "heads",
+        .shown = "m",
+        .help = "number of heads, or auto",
+        .nothing = "auto",
+        .range = at_least(1)},
+       &O::heads},
+      {{.name = "max-heads", .shown = "M", .help = "most heads that auto tries", .range = at_least(1)},
+       &O::max_heads},
+      {{.name = "starts", .shown = "R", .help = "starts for each number of heads", .range = at_least(1)},
+       &O::starts},
+      {{.name = "start",
+        .help = "random, or spectral (many examples, three tokens or more)",
+        .more =
+            ": at small random heads, or [in the span that a moment of the examples shows](recovery.md#how)"},
+       choice<&O::start>()},
+      method_row(),
+      {{.name = "steps",
+        .shown = "T",
+        .help = "steps of gradient descent for each start",
+        .range = at_least(1)},
+       &O::steps},
+      {{.name = "best-fit",
+        .help =
+            "the best layer of the given number of heads for labels of any origin, with its excess error; "
+            "never called recovered",
+        .more = "; see "
+                "[labels that are not those of a layer](recovery.md#labels-that-are-not-those-of-a-layer); "
+                "varpro only"},
+       &O::best_fit},
+      {{.name = "time-limit",
+        .shown = "T",
+        .help = "seconds after which to stop with a status",
+        .nothing = "none",
+        .unset = "none",
+        .range = above(0)},
+       &O::time_limit_seconds},
+      {{.name = "seed", .shown = "S", .help = "seed of the starts"}, &O::seed},
+  });
+  return rows;
+}
+
+template <>
+const std::vector<Option<SculptOptions>>& options_of<SculptOptions>() {
+  using O = SculptOptions;
+  const Mention sculpt = option("method", "sculpt");
+  static const std::vector<Option<O>> rows = options::table<O>({
+      {{.name = "sculpt-form",
+        .help = message("the body of ", sculpt, ": an ellipsoid (least-squares) or a polytope (lp)")},
+       choice<&O::form>()},
+      {{.name = "span-form",
+        .help =
+            message("how ", sculpt,
+                    " finds the long directions of the body: eigenvectors, or membership questions alone")},
+       choice<&O::span>()},
+      {{.name = "polish",
+        .help = message("polish what ", sculpt, " found; sculpting alone is never certified"),
+        .more = ", but [shows what sculpting reaches](recovery.md#the-papers-method-sculpting)"},
+       &O::polish},
+  });
+  return rows;
+}
+
+HEADLENS_OPTIONS(RecoverOptions)
+HEADLENS_OPTIONS(SculptOptions)
+
+}  // namespace headlens
