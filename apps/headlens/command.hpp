@@ -21,7 +21,6 @@ struct CommonOptions {
   std::uint64_t seed = 0;
   Execution wanted;
   std::string max_memory;
-  BackendChoice backend = BackendChoice::automatic;
   bool json = false;
 
   Execution execution() const;

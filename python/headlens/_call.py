@@ -152,11 +152,15 @@ def _progress_bar(progress: bool | None) -> _Bar | None:
 
 @contextlib.contextmanager
 def settings(
-    threads: int | None = None, max_memory: int | str | None = None, progress: bool | None = False
+    threads: int | None = None,
+    max_memory: int | str | None = None,
+    progress: bool | None = False,
+    backend: str = "auto",
 ) -> Iterator[_core.Settings]:
     """How a call runs. Notes of the library go to the logger `headlens`."""
     out = _core.Settings()
     out.threads, out.max_memory_bytes, out.log = _threads(threads), _bytes(max_memory), _logger.info
+    out.backend = backend
     bar = _progress_bar(progress)
     out.progress = bar
     try:
@@ -167,7 +171,7 @@ def settings(
 
 
 def info() -> dict[str, Any]:
-    """Version, compiler, BLAS core, SIMD level, threads and memory, as `headlens info`.
+    """Version, compiler, BLAS core, SIMD level, threads, memory and back ends, as `headlens info`.
 
     >>> import headlens
     >>> headlens.info()["blas_core_fits"]

@@ -12,6 +12,7 @@ OPTIONS: dict[str, dict[str, dict[str, Any]]]
 class Settings:
     threads: int
     max_memory_bytes: int
+    backend: str
     log: Callable[[str], Any] | None
     progress: Callable[[str, float, float], Any] | None
 

@@ -73,6 +73,7 @@ class RandomFeatureAttentionRegressor(_SetRegressor):
     random_state : None, an integer or a RandomState; an integer is the `--seed` of the command line
     threads : None: OMP_NUM_THREADS if it is set, else all cores. Never changes a result
     max_memory : bytes or a size such as "8G"; None: 80% of what is free
+    backend : "auto", "cpu" or "cuda", the machine that computes (`headlens.info` lists them)
     verbose : show a tqdm bar
 
     Attributes
@@ -118,6 +119,7 @@ class RandomFeatureAttentionRegressor(_SetRegressor):
         random_state: Any = None,
         threads: int | None = None,
         max_memory: int | str | None = None,
+        backend: str = "auto",
         verbose: bool | int = False,
     ):
         self.model = model
@@ -141,6 +143,7 @@ class RandomFeatureAttentionRegressor(_SetRegressor):
         self.random_state = random_state
         self.threads = threads
         self.max_memory = max_memory
+        self.backend = backend
         self.verbose = verbose
 
 
@@ -168,6 +171,7 @@ class AttentionKernelRidge(_SetRegressor):
     random_state : None, an integer or a RandomState; an integer is the `--seed` of the command line
     threads : None: OMP_NUM_THREADS if it is set, else all cores. Never changes a result
     max_memory : bytes or a size such as "8G"; None: 80% of what is free
+    backend : "auto", "cpu" or "cuda", the machine that computes (`headlens.info` lists them)
     verbose : show a tqdm bar
 
     Attributes
@@ -207,6 +211,7 @@ class AttentionKernelRidge(_SetRegressor):
         random_state: Any = None,
         threads: int | None = None,
         max_memory: int | str | None = None,
+        backend: str = "auto",
         verbose: bool | int = False,
     ):
         self.model = model
@@ -225,6 +230,7 @@ class AttentionKernelRidge(_SetRegressor):
         self.random_state = random_state
         self.threads = threads
         self.max_memory = max_memory
+        self.backend = backend
         self.verbose = verbose
 
     @property
@@ -259,6 +265,7 @@ class RandomFeatureAttentionClassifier(ClassifierMixin, SetEstimator):
     random_state : None, an integer or a RandomState; an integer is the `--seed` of the command line
     threads : None: OMP_NUM_THREADS if it is set, else all cores. Never changes a result
     max_memory : bytes or a size such as "8G"; None: 80% of what is free
+    backend : "auto", "cpu" or "cuda", the machine that computes (`headlens.info` lists them)
     verbose : show a tqdm bar
 
     Attributes
@@ -304,6 +311,7 @@ class RandomFeatureAttentionClassifier(ClassifierMixin, SetEstimator):
         random_state: Any = None,
         threads: int | None = None,
         max_memory: int | str | None = None,
+        backend: str = "auto",
         verbose: bool | int = False,
     ):
         self.model = model
@@ -325,6 +333,7 @@ class RandomFeatureAttentionClassifier(ClassifierMixin, SetEstimator):
         self.random_state = random_state
         self.threads = threads
         self.max_memory = max_memory
+        self.backend = backend
         self.verbose = verbose
 
     def _is_probabilistic(self) -> bool:

@@ -27,6 +27,7 @@ def attention_kernel(
     return_standard_error: bool = False,
     threads: int | None = None,
     max_memory: int | str | None = None,
+    backend: str = "auto",
     progress: bool | None = None,
 ) -> Any:
     """K(x, z), the mean over infinitely many random heads of the products of their features.
@@ -48,6 +49,7 @@ def attention_kernel(
     exact : biased relu by Owen's T for every pair of keys: slower, 1e-14
     samples : heads that are drawn for softmax, and with head_rank
     sequence : X and Z are (n, L, d), every token in turn is the query
+    backend : "auto", "cpu" or "cuda", the machine that computes (`headlens.info` lists them)
     return_standard_error : also return the root mean square error of the entries, None for closed forms
 
     Returns
@@ -78,6 +80,6 @@ def attention_kernel(
         seed=whole_number(seed),
     )
     fill(options, exact=exact)
-    with settings(threads, max_memory, progress) as how:
+    with settings(threads, max_memory, progress, backend) as how:
         values, _, error = _core.attention_kernel(left, right, options, how)
     return (values, error) if return_standard_error else values

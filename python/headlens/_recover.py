@@ -140,6 +140,7 @@ def recover(
     time_limit: float | None = None,
     threads: int | None = None,
     max_memory: int | str | None = None,
+    backend: str = "auto",
     progress: bool | None = None,
 ) -> Recovery:
     """The heads of an unknown multi-head softmax attention layer, from examples of it.
@@ -164,6 +165,7 @@ def recover(
         called recovered
     seed : of the starts; the same seed gives the same bytes as `headlens recover`
     time_limit : seconds after which to stop with a status
+    backend : "auto", "cpu" or "cuda", the machine that computes (`headlens.info` lists them)
     progress : show a tqdm bar; None: on terminals and in notebooks
 
     Returns
@@ -200,7 +202,7 @@ def recover(
         seed=whole_number(seed),
         time_limit=time_limit,
     )
-    with settings(threads, max_memory, progress) as how:
+    with settings(threads, max_memory, progress, backend) as how:
         layer, certificate, span, best, advice, words = _core.recover(
             as_float64(X, "X"), as_float64(Y, "Y"), options, how
         )

@@ -26,6 +26,7 @@ class SetEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     random_state: Any
     threads: int | None
     max_memory: int | str | None
+    backend: str
     verbose: bool | int
 
     # Parameters of the constructors that are options of the library, by the struct that holds them.
@@ -66,7 +67,7 @@ class SetEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         return as_sequences(X) if self.sequence else as_sets(X)
 
     def _settings(self) -> Any:
-        return settings(self.threads, self.max_memory, bool(self.verbose))
+        return settings(self.threads, self.max_memory, bool(self.verbose), self.backend)
 
     def _seed(self) -> int:
         if isinstance(self.random_state, int | np.integer) and not isinstance(self.random_state, bool):

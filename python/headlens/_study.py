@@ -84,6 +84,7 @@ class Study:
         retry_failed: bool = False,
         threads: int | None = None,
         max_memory: int | str | None = None,
+        backend: str = "auto",
         progress: bool | None = None,
     ) -> dict[str, Any]:
         """Runs the cells that `store` does not have yet. Whatever ends it, it goes on from there.
@@ -95,7 +96,7 @@ class Study:
         """
         line = f"headlens.Study({self.name!r}).run({os.fspath(store)!r})"
         options = fill(_core.RunOptions(), jobs=jobs, retry_failed=retry_failed, command_line=line)
-        with settings(threads, max_memory, progress) as how:
+        with settings(threads, max_memory, progress, backend) as how:
             summary = self._study.run(Path(store), options, how)
         if summary["failed"]:
             warn(f"{summary['failed']} of {summary['cells']} cells failed: results() says why in 'error'")

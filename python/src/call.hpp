@@ -9,6 +9,7 @@
 
 #include "headlens/error.hpp"
 #include "headlens/execution.hpp"
+#include "headlens/model.hpp"
 #include "headlens/progress.hpp"
 
 namespace headlens::python {
@@ -22,6 +23,7 @@ std::string in_python(const Mention& mention);
 struct Settings {
   int threads = 0;
   std::uint64_t max_memory_bytes = 0;
+  std::string backend = "auto";
   nb::object log = nb::none();
   nb::object progress = nb::none();
 };
@@ -33,6 +35,7 @@ class Call {
   explicit Call(const Settings& settings) : settings_(settings) {
     execution_.threads = settings.threads;
     execution_.max_memory_bytes = settings.max_memory_bytes;
+    execution_.backend = parse<BackendChoice>(settings.backend);
     execution_.cancelled = [this] { return cancelled(); };
     if (!settings.log.is_none()) execution_.log = [this](const Text& text) { log(text); };
     if (!settings.progress.is_none())

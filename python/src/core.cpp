@@ -48,6 +48,15 @@ nb::dict info(const Settings& settings) {
   out["threads"] = found.threads;
   out["free_memory_bytes"] = found.free_memory_bytes;
   out["max_memory_bytes"] = found.max_memory_bytes;
+  nb::list backends;
+  for (const BackendInfo& backend : found.backends) {
+    nb::dict entry;
+    entry["name"] = backend.name;
+    entry["available"] = backend.available;
+    entry["reason"] = backend.reason;
+    backends.append(entry);
+  }
+  out["backends"] = backends;
   return out;
 }
 
@@ -62,6 +71,7 @@ NB_MODULE(_core, m) {
       .def(nb::init<>())
       .def_rw("threads", &Settings::threads)
       .def_rw("max_memory_bytes", &Settings::max_memory_bytes)
+      .def_rw("backend", &Settings::backend)
       .def_rw("log", &Settings::log, nb::for_setter(nb::arg("log").none()))
       .def_rw("progress", &Settings::progress, nb::for_setter(nb::arg("progress").none()));
   m.def("parse_bytes", [](const std::string& text) { return parse_bytes(text); });

@@ -29,7 +29,7 @@ Backend* replacement = nullptr;
 
 BackendInfo cuda_info() {
   return {"cuda", false,
-          "this build of headlens has no CUDA back end: leave out the option `backend`, or ask for cpu"};
+          "this build of headlens has no CUDA back end: leave the option out, or ask for cpu"};
 }
 
 }  // namespace
@@ -41,7 +41,7 @@ Context context_of(const Execution& execution) {
   if (replacement) return {*replacement, threads, execution};
   if (execution.backend == BackendChoice::cuda) {
     const BackendInfo info = cuda_info();
-    require(info.available, "backend: cuda given: ", info.reason);
+    require(info.available, option("backend"), ": cuda given: ", info.reason);
   }
   return {cpu::processor(), threads, execution};
 }

@@ -55,6 +55,10 @@ std::string name(SculptForm form) { return word_of(form); }
 std::string name(SpanForm form) { return word_of(form); }
 
 template <>
+BackendChoice parse<BackendChoice>(const std::string& text) {
+  return options::find<BackendChoice>("backend", text);
+}
+template <>
 ModelKind parse<ModelKind>(const std::string& text) {
   return options::find<ModelKind>("model", text);
 }
