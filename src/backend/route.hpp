@@ -34,6 +34,7 @@ struct Shape {
   Index centres = 0;     // infinitely many heads: Nystrom on so many sets; 0: the kernel matrix itself
   Index sketch = 0;      // conjugate gradients: rank of the preconditioner; 0: the one the design knows
   Index penalties = 0;   // that a path tries
+  Index left_out = 0;    // examples left out by a path in f32
   bool hold = false;     // all of Phi
   Index block_sets = 0;  // as in FeatureSource
 };

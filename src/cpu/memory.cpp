@@ -45,11 +45,18 @@ struct DesignBytes {
   double rows = 0, columns = 0;  // n, p
   double used = 0;               // p without padding
   double item = kDouble;
+  double fixed = 0;                 // data, heads or centres, means
   double held = 0;                  // all of Phi, or nothing
   double row_block = 0, chunk = 0;  // buffers of the two ways to walk over Phi; nothing if it is held
-  Index block = kRowTile;           // rows of a block
-  double fixed = 0;                 // data, heads or centres, means
+  double block_rows = 0, chunk_columns = 0;  // what is seen at once, held or not
 
+  void cut(Index block, Index chunk_width, bool hold) {
+    block_rows = std::min(rows, as_double(block));
+    chunk_columns = std::min(columns, as_double(chunk_width));
+    held = hold ? rows * columns * item : 0;
+    row_block = hold ? 0 : block_rows * columns * item;
+    chunk = hold ? 0 : rows * chunk_columns * item;
+  }
   double widest() const { return std::max(row_block, chunk); }
   double size(Side side) const { return side == Side::dual ? rows : columns; }
   // The buffer of the pass that sums the Gram matrix.
@@ -84,13 +91,8 @@ DesignBytes head_design(const Shape& shape, int threads) {
   const double packed = stored / as_double(f.heads) * blocks.count * as_double(blocks.heads);
   const double means = out.columns * (4 * kDouble + 2 * out.item);
   out.fixed = data_bytes(shape.sets) + stored + packed + means + map_scratch(shape, threads);
-  out.block = rows_of_block(shape.block_sets, static_cast<Index>(out.columns));
-  if (shape.hold) {
-    out.held = out.rows * out.columns * out.item;
-    return out;
-  }
-  out.row_block = std::min(out.rows, as_double(out.block)) * out.columns * out.item;
-  out.chunk = out.rows * std::min(out.columns, as_double(columns_of_chunk(blocks.columns))) * out.item;
+  out.cut(rows_of_block(shape.block_sets, static_cast<Index>(out.columns)), columns_of_chunk(blocks.columns),
+          shape.hold);
   return out;
 }
 
@@ -114,13 +116,8 @@ DesignBytes centre_design(const Shape& shape, int threads) {
   out.columns = out.used = m;
   out.fixed = data_bytes(shape.sets) + support_bytes(shape, m) + square(m) * kDouble +
               closed_form_bytes(shape, threads) + m * 6 * kDouble + threads * square(128) * kDouble;
-  out.block = rows_of_block(shape.block_sets > 0 ? shape.block_sets : kRowTile, shape.centres);
-  if (shape.hold) {
-    out.held = out.rows * m * kDouble;
-    return out;
-  }
-  out.row_block = std::min(out.rows, as_double(out.block)) * m * kDouble;
-  out.chunk = out.rows * m * kDouble;
+  out.cut(rows_of_block(shape.block_sets > 0 ? shape.block_sets : kRowTile, shape.centres), shape.centres,
+          shape.hold);
   return out;
 }
 
@@ -137,9 +134,8 @@ double rounded_scratch(const DesignBytes& design, Side side, double size, int th
                           threads * as_double(kSingleLanes * kRoundedSteps) * kFloat;
   if (design.item == kFloat) return integers;
   const double rows = std::min(design.rows, as_double(kRowTile));
-  const double pass = side == Side::dual ? design.chunk : rows * design.columns * kDouble;
-  const double held_pass = design.rows * std::min(design.columns, 2048.0) * kDouble;
-  return integers + (side == Side::dual && design.held > 0 ? held_pass : pass) / 2;
+  return integers +
+         kFloat * (side == Side::dual ? design.rows * design.chunk_columns : rows * design.columns);
 }
 
 // Beside the matrix, while it is reduced and afterwards.
@@ -176,14 +172,13 @@ double float_gram(const Route& route, const DesignBytes& design, const Shape& sh
   const double refined = gram + (dual ? design.widest() : design.row_block) + 8 * size * q * kDouble;
   if (route.method == Method::cholesky) return std::max(summed, refined);
   const double penalties = as_double(shape.penalties) * q;
-  const double left_out = std::min(design.rows, 512.0) * size * kFloat;
+  const double left_out = as_double(shape.left_out) * size * kFloat;
   const double band = gram + left_out + band_bytes(size, kFloat, threads) + factor_bytes(size, kFloat) +
                       2 * penalties * size * kFloat;
-  const double fitted = dual ? 0.0
-                             : penalties * design.columns * kFloat + design.row_block +
-                                   (design.item == kDouble ? std::min(design.rows, as_double(design.block)) *
-                                                                 design.columns * kFloat
-                                                           : 0.0);
+  const double fitted =
+      dual ? 0.0
+           : penalties * design.columns * kFloat + design.row_block +
+                 (design.item == kDouble ? design.block_rows * design.columns * kFloat : 0.0);
   return std::max({summed + left_out, band + penalties * design.rows * kFloat + fitted,
                    refined + left_out + band_bytes(size, kFloat, 0) + factor_bytes(size, kFloat)});
 }
@@ -194,9 +189,9 @@ double sketch_bytes(const Route& route, const DesignBytes& design, const Shape& 
   if (shape.sketch == 0)  // the centres' own
     return square(size) * kDouble + std::max(design.row_block, 256 * size * kDouble);
   if (route.side == Side::dual)
-    return std::max((4 * size + std::min(design.columns, 2048.0)) * rank * kDouble + design.chunk,
+    return std::max((4 * size + design.chunk_columns) * rank * kDouble + design.chunk,
                     size * rank * kDouble + design.row_block);
-  return (3 * size + std::min(design.rows, as_double(8 * kRowTile))) * rank * kDouble + design.row_block;
+  return (3 * size + design.block_rows) * rank * kDouble + design.row_block;
 }
 
 double solver_bytes(const Route& route, const DesignBytes& design, const Shape& shape, int threads) {

@@ -23,7 +23,7 @@ Fit fit_heads(const Problem& problem, const Plan& plan, const backend::Context& 
       {problem.sets, options.features, options.intercept, options.block_sets}, heads, context);
   if (plan.hold_features) design->hold();
   Solution solution = problem.is_squared_ridge() ? solve_ridge(*design, problem, plan, context)
-                                                       : solve_convex(*design, problem, plan, context);
+                                                 : solve_convex(*design, problem, plan, context);
   solution.report.backend = context.machine.name();
   const Matrix<double> values = design->stored(solution.values);
   Fit fit{trained_model(problem, std::move(heads), values, design->stored_means(), solution),

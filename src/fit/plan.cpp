@@ -20,6 +20,19 @@ constexpr double kHoldLimit =
     1024.0 * 1024 * 1024;            // beyond this, computing features again costs little beside the Gram
 constexpr double kFloatFrom = 1024;  // unknowns; smaller systems are solved in double outright
 
+// What an algorithm holds beside the back end, per output: vectors of n and of p numbers at its peak.
+double vector_items(Method method, double n, double p) {
+  switch (method) {
+    case Method::newton:
+    case Method::newton_on_features:
+      return 20 * n + 4 * p;  // works with functions on the examples
+    case Method::norm_ball:
+      return 14 * n + 8 * p;
+    default:
+      return 4 * n + 4 * p;
+  }
+}
+
 // A model with finitely many heads.
 class HeadPlan {
  public:
@@ -131,12 +144,12 @@ double peak_bytes(const Problem& problem, const Plan& plan, double columns, cons
       .centres = plan.centres,
       .sketch = plan.sketch,
       .penalties = std::ssize(ridge_grid(1.0, problem.count(), features.precision)),
+      .left_out = std::min(problem.count(), kLeftOut),
       .hold = plan.hold_features,
       .block_sets = problem.options.block_sets,
   };
-  const bool squared = problem.is_squared_ridge();
   const double n = static_cast<double>(problem.count()), q = static_cast<double>(problem.outputs);
-  const double vectors = (squared ? 4 : 20) * (n + columns) * q * kDouble;
+  const double vectors = kDouble * q * vector_items(plan.route.method, n, columns);
   return context.machine.bytes(plan.route, shape, context.threads) + vectors;
 }
 

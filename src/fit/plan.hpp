@@ -7,6 +7,8 @@
 
 namespace headlens::training {
 
+inline constexpr Index kLeftOut = 512;  // examples whose leave-one-out errors stand for all, in f32
+
 struct Plan {
   backend::Route route;
   bool hold_features = false;  // all of Phi

@@ -23,12 +23,14 @@ struct Route {
   std::optional<Index> centres = {};
   ModelKind kind = ModelKind::rfa;
   Index block = 0;
+  Index outputs = 1;
 };
 
 constexpr Index kDim = 3, kKeys = 3;
 
 LabelledSets data_of(const Route& route) {
-  LabelledSets data = reference::labelled(reference::equal_sets<double>(route.sets, kKeys, kDim, 3), 4, 1);
+  LabelledSets data =
+      reference::labelled(reference::equal_sets<double>(route.sets, kKeys, kDim, 3), 4, route.outputs);
   if (route.loss == Loss::logistic || route.loss == Loss::hinge)
     for (double& y : data.targets.values) y = y > 0 ? 1 : 0;
   return data;
@@ -75,6 +77,20 @@ TEST_P(Memory, IsPredicted) {
 }
 
 constexpr Precision kSingle = Precision::f32, kDouble = Precision::f64;
+
+Route many_outputs(const char* name, const char* method, Index sets, Index heads, std::optional<double> ridge,
+                   Solver solver = Solver::automatic, Loss loss = Loss::squared) {
+  Route route{name, method, sets, heads, ridge, kDouble, solver};
+  route.loss = loss;
+  route.outputs = 30;
+  return route;
+}
+
+Route ball_of_outputs(const char* name, Index sets, Index heads, std::optional<double> ridge) {
+  Route route = many_outputs(name, "projected", sets, heads, ridge);
+  route.ball = NormBall{0.01, 0.01};
+  return route;
+}
 
 INSTANTIATE_TEST_SUITE_P(
     Fit, Memory,
@@ -225,6 +241,17 @@ INSTANTIATE_TEST_SUITE_P(
               Loss::huber,
               {},
               400},
+        many_outputs("dual_path_outputs", "dual band reduction", 700, 200, {}),
+        many_outputs("dual_cholesky_outputs", "dual Cholesky", 700, 200, 1e-2),
+        many_outputs("primal_path_outputs", "primal band reduction", 2000, 128, {}),
+        many_outputs("dual_float_path_outputs", "dual band reduction in single", 1200, 400, {}),
+        many_outputs("primal_float_path_outputs", "primal band reduction in single", 2000, 300, {}),
+        many_outputs("iterative_outputs", "primal conjugate gradients", 2000, 200, 1.0, Solver::iterative),
+        many_outputs("kernel_outputs", "kernel band reduction", 500, kInfiniteHeads, {}),
+        many_outputs("newton_outputs", "Newton", 600, 160, 1e-1, Solver::automatic, Loss::huber),
+        many_outputs("newton_on_features_outputs", "Newton", 1500, 160, 1e-1, Solver::automatic, Loss::huber),
+        ball_of_outputs("ball_wide_outputs", 500, 200, {}),
+        ball_of_outputs("ball_tall_outputs", 2500, 60, 1.0),
         Route{"mlp",
               "dual Cholesky",
               1000,

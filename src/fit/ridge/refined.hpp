@@ -10,8 +10,6 @@
 
 namespace headlens::training {
 
-inline constexpr Index kLeftOut = 512;  // examples whose leave-one-out errors stand for all
-
 // False if the few digits do not carry that far: squares that leave the range of float, a best penalty at the
 // edge of what float resolves, or a refinement that is slow because float has lost the penalty.
 bool solve_refined(backend::Design& design, const Problem& problem, const Plan& plan,
