@@ -156,11 +156,12 @@ std::int64_t count_of(const NamedInputs& in) {
 // What the call itself would say of its options, in the words of the study file.
 void check_method(const RecoverInputs& inputs) {
   const RecoverMethod method = inputs.recover.method;
-  require(method != RecoverMethod::gradient || inputs.recover.heads,
-          "heads-known: false given, expected true with method gradient");
+  require(method != RecoverMethod::gradient || inputs.recover.heads, option("heads-known"),
+          ": false given, expected true with method gradient");
   if (method != RecoverMethod::moments) return;
-  require(!inputs.hard, "method: moments needs four tokens per example or more, a hard layer has two");
-  require(inputs.examples.tokens >= 4, "tokens: ", inputs.examples.tokens,
+  require(!inputs.hard, option("method"),
+          ": moments needs four tokens per example or more, a hard layer has two");
+  require(inputs.examples.tokens >= 4, option("tokens"), ": ", inputs.examples.tokens,
           " given, expected 4 or more with method moments");
 }
 
