@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "base/random.hpp"
-#include "features/support.hpp"
+#include "features/kept_sets.hpp"
 #include "fit/convex/convex.hpp"
 #include "fit/ridge/direct.hpp"
 #include "fit/ridge/ridge.hpp"

@@ -8,7 +8,7 @@
 // operations per step.
 #pragma once
 
-#include "recover/search.hpp"
+#include "recover/candidate.hpp"
 
 namespace headlens {
 

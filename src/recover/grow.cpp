@@ -6,7 +6,7 @@
 
 #include "base/random.hpp"
 #include "linalg/vector_space.hpp"
-#include "recover/bounds.hpp"
+#include "recover/certificate/bounds.hpp"
 #include "recover/polish.hpp"
 
 namespace headlens {

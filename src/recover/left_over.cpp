@@ -6,11 +6,11 @@
 
 #include "base/random.hpp"
 #include "linalg/vector_space.hpp"
-#include "recover/bounds.hpp"
-#include "recover/certify.hpp"
+#include "recover/certificate/bounds.hpp"
+#include "recover/certificate/proof.hpp"
+#include "recover/certificate/verdict.hpp"
 #include "recover/grow.hpp"
 #include "recover/linearisation.hpp"
-#include "recover/proof.hpp"
 
 namespace headlens {
 namespace {

@@ -8,7 +8,7 @@
 // is about standard normal; a head that is missing makes it as large as the root of the number of rows.
 #pragma once
 
-#include "recover/search.hpp"
+#include "recover/candidate.hpp"
 
 namespace headlens {
 

@@ -9,7 +9,7 @@
 #include "linalg/blas.hpp"
 #include "linalg/qr.hpp"
 #include "linalg/vector_space.hpp"
-#include "recover/certify.hpp"
+#include "recover/certificate/verdict.hpp"
 
 namespace headlens {
 namespace {

@@ -13,7 +13,7 @@
 
 #include <optional>
 
-#include "recover/search.hpp"
+#include "recover/candidate.hpp"
 
 namespace headlens {
 

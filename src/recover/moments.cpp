@@ -10,7 +10,7 @@
 #include "linalg/eigen.hpp"
 #include "linalg/tiles.hpp"
 #include "linalg/vector_space.hpp"
-#include "recover/certify.hpp"
+#include "recover/certificate/verdict.hpp"
 
 namespace headlens {
 namespace {

@@ -6,7 +6,7 @@
 #include "linalg/blas.hpp"
 #include "linalg/qr.hpp"
 #include "linalg/vector_space.hpp"
-#include "recover/bounds.hpp"
+#include "recover/certificate/bounds.hpp"
 
 namespace headlens {
 namespace {

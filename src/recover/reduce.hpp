@@ -2,7 +2,7 @@
 // one another, which makes the problem degenerate and the solver slow: they are removed, not iterated on.
 #pragma once
 
-#include "recover/search.hpp"
+#include "recover/candidate.hpp"
 
 namespace headlens {
 

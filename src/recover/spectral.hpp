@@ -13,7 +13,7 @@
 // and T B likewise with X and Y exchanged: n k q (2 d (d + e) + 4 k d) flops a product. Needs three tokens.
 #pragma once
 
-#include "recover/search.hpp"
+#include "recover/candidate.hpp"
 
 namespace headlens {
 

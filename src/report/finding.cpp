@@ -5,7 +5,7 @@
 #include <cmath>
 #include <map>
 
-#include "report/style_book.hpp"
+#include "report/draw/style_book.hpp"
 #include "report/vocabulary.hpp"
 
 namespace headlens::report {

@@ -8,15 +8,15 @@
 #include "headlens/arrays.hpp"
 #include "headlens/error.hpp"
 #include "headlens/report.hpp"
-#include "report/comparison_figure.hpp"
-#include "report/default_figure.hpp"
+#include "report/draw/comparison_figure.hpp"
+#include "report/draw/default_figure.hpp"
+#include "report/draw/gnuplot.hpp"
+#include "report/draw/style_book.hpp"
+#include "report/draw/theme.hpp"
 #include "report/escape.hpp"
 #include "report/folder.hpp"
-#include "report/gnuplot.hpp"
 #include "report/page.hpp"
-#include "report/style_book.hpp"
 #include "report/tables.hpp"
-#include "report/theme.hpp"
 
 namespace headlens {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "report/figures.hpp"
+#include "report/draw/figures.hpp"
 #include "report/finding.hpp"
 
 namespace headlens::report {

@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "backend/toy_design.hpp"
-#include "features/support.hpp"
+#include "features/kept_sets.hpp"
 #include "reference/features.hpp"
 #include "reference/kernel.hpp"
 

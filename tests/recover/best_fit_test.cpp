@@ -9,7 +9,7 @@
 
 #include "base/random.hpp"
 #include "headlens/error.hpp"
-#include "recover/noise_floor.hpp"
+#include "recover/certificate/noise_floor.hpp"
 
 namespace headlens {
 namespace {

@@ -1,6 +1,6 @@
 // The dense factor and the bounds that come from it, against the Jacobian entry by entry.
+#include "recover/certificate/bounds.hpp"
 #include "linalg/vector_space.hpp"
-#include "recover/bounds.hpp"
 
 #include <gtest/gtest.h>
 

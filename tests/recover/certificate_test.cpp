@@ -8,10 +8,10 @@
 #include "base/random.hpp"
 #include "headlens/error.hpp"
 #include "headlens/recover.hpp"
-#include "recover/certify.hpp"
-#include "recover/distinct.hpp"
-#include "recover/swapped.hpp"
-#include "recover/token_span.hpp"
+#include "recover/certificate/distinct.hpp"
+#include "recover/certificate/swapped.hpp"
+#include "recover/certificate/token_span.hpp"
+#include "recover/certificate/verdict.hpp"
 
 namespace headlens {
 namespace {

@@ -1,6 +1,6 @@
 // Learners that know the class: against all sets one by one, against planted systems, and where they must
 // fail.
-#include "recover/parity.hpp"
+#include "recover/parity/parity.hpp"
 
 #include <gtest/gtest.h>
 

@@ -3,9 +3,9 @@
 
 #include <cmath>
 
-#include "recover/sculpt_centre.hpp"
-#include "recover/sculpt_repeats.hpp"
-#include "recover/sculpt_sum.hpp"
+#include "recover/sculpt/centre.hpp"
+#include "recover/sculpt/repeats.hpp"
+#include "recover/sculpt/sum.hpp"
 #include "sculpt_plant.hpp"
 
 namespace headlens {

@@ -8,7 +8,7 @@
 
 #include "headlens/recover.hpp"
 #include "linalg/vector_space.hpp"
-#include "recover/search.hpp"
+#include "recover/candidate.hpp"
 
 namespace headlens {
 

@@ -7,11 +7,11 @@
 #include "attention/packing.hpp"
 #include "base/random.hpp"
 #include "headlens/recover.hpp"
-#include "recover/sculpt_body.hpp"
-#include "recover/sculpt_net.hpp"
-#include "recover/sculpt_refine.hpp"
-#include "recover/sculpt_span.hpp"
-#include "recover/sculpt_sum.hpp"
+#include "recover/sculpt/body.hpp"
+#include "recover/sculpt/net.hpp"
+#include "recover/sculpt/refine.hpp"
+#include "recover/sculpt/span.hpp"
+#include "recover/sculpt/sum.hpp"
 #include "sculpt_plant.hpp"
 
 namespace headlens {

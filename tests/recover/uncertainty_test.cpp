@@ -8,8 +8,8 @@
 #include "headlens/recover.hpp"
 #include "linalg/eigen.hpp"
 #include "linalg/vector_space.hpp"
-#include "recover/error_bars.hpp"
-#include "recover/weakest_direction.hpp"
+#include "recover/certificate/error_bars.hpp"
+#include "recover/certificate/weakest_direction.hpp"
 #include "reference/attention_jacobian.hpp"
 #include "small_layer.hpp"
 

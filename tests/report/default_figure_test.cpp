@@ -1,5 +1,5 @@
 // What a study without figures is drawn as.
-#include "report/default_figure.hpp"
+#include "report/draw/default_figure.hpp"
 
 #include <gtest/gtest.h>
 

@@ -5,8 +5,8 @@
 
 #include <cmath>
 
-#include "report/canvas.hpp"
-#include "report/scale.hpp"
+#include "report/draw/canvas.hpp"
+#include "report/draw/scale.hpp"
 
 namespace headlens::report {
 namespace {

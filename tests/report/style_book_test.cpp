@@ -1,5 +1,5 @@
 // A model has one colour, in whatever figure, study or order it appears.
-#include "report/style_book.hpp"
+#include "report/draw/style_book.hpp"
 
 #include <gtest/gtest.h>
 

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "headlens/error.hpp"
-#include "report/figures.hpp"
+#include "report/draw/figures.hpp"
 #include "report/planted.hpp"
 #include "report/sample_size.hpp"
 

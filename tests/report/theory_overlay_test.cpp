@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "headlens/theory.hpp"
-#include "report/figures.hpp"
+#include "report/draw/figures.hpp"
 #include "report/planted.hpp"
 #include "report/tables.hpp"
 #include "study/cell_options.hpp"

@@ -3,7 +3,7 @@
 #include "cpu/features/lane_products.hpp"
 #include "cpu/kernels/closed_form.hpp"
 #include "cpu/scorers/scorers.hpp"
-#include "features/support.hpp"
+#include "features/kept_sets.hpp"
 #include "linalg/tiles.hpp"
 
 namespace headlens::cpu {

@@ -6,7 +6,7 @@
 #include "cpu/design/design_matrix.hpp"
 #include "cpu/features/feature_map.hpp"
 #include "cpu/kernels/closed_form.hpp"
-#include "features/support.hpp"
+#include "features/kept_sets.hpp"
 #include "headlens/error.hpp"
 
 namespace headlens::cpu {

@@ -1,0 +1,136 @@
+#include "recover/candidate.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "attention/attention_map.hpp"
+#include "base/parallel.hpp"
+#include "base/random.hpp"
+#include "linalg/multiply.hpp"
+#include "linalg/vector_space.hpp"
+
+namespace headlens {
+namespace {
+
+constexpr std::chrono::milliseconds kGrace{250};  // for loops to end by themselves, with what they have
+
+}  // namespace
+
+Split hold_out(const Examples& examples) {
+  const Index n = examples.count(), k = examples.tokens(), d = examples.dim(), e = examples.outputs();
+  const Index held = n >= 2 ? std::max<Index>(1, n / 8) : 0, train = n - held;
+  const double *x = examples.x.data<double>(), *y = examples.y.data<double>();
+  return {{x, train * k, d},
+          {y, train * k, e},
+          {x + train * k * d, held * k, d},
+          {y + train * k * e, held * k, e},
+          k};
+}
+
+Effort::Effort(const RecoverOptions& options, const Execution& execution)
+    : execution_(execution), limited_(execution), context_(backend::context_of(limited_)) {
+  if (options.time_limit_seconds)
+    deadline_ =
+        std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+                                               std::chrono::duration<double>(*options.time_limit_seconds));
+  limited_.cancelled = [this] {
+    ended_ = deadline_ && std::chrono::steady_clock::now() >= *deadline_ + kGrace;
+    return ended_ || (execution_.cancelled && execution_.cancelled());
+  };
+}
+
+void Effort::require_late(const Error& error) const {
+  if (error.code() != ErrorCode::interrupted || !ended_) throw;
+  execution_.check_cancelled();  // the caller may have asked for an end, too
+}
+
+bool Effort::expired() const { return deadline_ && std::chrono::steady_clock::now() >= *deadline_; }
+
+bool Effort::must_stop() const {
+  limited_.check_cancelled();
+  return expired();
+}
+
+void Effort::report(const std::string& phase, int step, double relative_squares, Index heads) const {
+  limited_.check_cancelled();
+  if (!execution_.progress) return;
+  const std::string text = phase + ", " + std::to_string(heads) + " heads, step " + std::to_string(step);
+  if (relative_squares < 1)
+    execution_.report_error(text, std::sqrt(relative_squares), kProof);
+  else
+    execution_.report(text, 0, 0);  // a phase without an error of its own
+}
+
+double Effort::seconds() const {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
+}
+
+void Effort::count(const LmResult& result) {
+  steps += result.steps;
+  inner += result.inner;
+}
+
+Matrix<double> residual_on(MatrixView<const double> x, MatrixView<const double> y, Index tokens,
+                           const Matrix<double>& theta, const Matrix<double>& w, int threads) {
+  const Index d = theta.rows(), m = theta.cols() / d;
+  Matrix<double> p(x.rows * m, tokens), phi(x.rows, m * d), residual(x.rows, w.cols());
+  AttentionMap<double>(x, tokens, m, threads).evaluate(theta, p, phi);
+  for (Index i = 0; i < x.rows; ++i) std::copy_n(y.row(i), w.cols(), residual.view().row(i));
+  multiply(Trans::no, Trans::no, -1.0, phi.view(), w.view(), 1.0, residual.view(), threads);
+  return residual;
+}
+
+double held_out_error(const Split& split, const Matrix<double>& theta, const Matrix<double>& w, int threads) {
+  const double scale = squared_norm(split.held_y);
+  if (scale == 0) return 1;  // nothing held out, or nothing to predict
+  return std::sqrt(squared_norm(residual_on(split.held_x, split.held_y, split.tokens, theta, w, threads)) /
+                   scale);
+}
+
+std::unique_ptr<backend::LayerProblem> pose(const Split& split, Index heads, const Effort& effort) {
+  const backend::LayerExamples examples{split.train_x, split.train_y, split.tokens};
+  return effort.context().machine.make_layer_problem(examples, heads, effort.context());
+}
+
+Candidate solve_from(const Split& split, Matrix<double> theta, const LmOptions& options,
+                     const std::string& phase, Effort& effort) {
+  const Index heads = theta.cols() / theta.rows();
+  const std::unique_ptr<backend::LayerProblem> problem = pose(split, heads, effort);
+  std::unique_ptr<backend::LayerPoint> point = problem->make_point();
+  point->parameters = std::move(theta);
+  const LmResult result = minimise(
+      *problem, point, options, [&] { return effort.must_stop(); },
+      [&](int step, double squares) {
+        effort.trace.push_back({phase, heads, effort.seconds(), std::sqrt(squares), step, {}});
+        effort.latest = {copy_of(point->parameters), copy_of(point->w), std::sqrt(squares), 1};
+        effort.report(phase, step, squares, heads);
+      });
+  effort.count(result);
+  Candidate out{std::move(point->parameters), std::move(point->w), 1, 1};
+  if (!point->finite) {  // tokens of zeros, say: no W can be solved for, and none explains anything
+    std::fill_n(out.w.data(), out.w.rows() * out.w.cols(), 0.0);
+    return out;
+  }
+  out.train_error = std::sqrt(result.relative_squares);
+  out.held_out_error = held_out_error(split, out.theta, out.w, effort.threads());
+  return out;
+}
+
+Matrix<double> random_start(Index dim, Index heads, std::uint64_t seed, int start) {
+  Matrix<double> theta(dim, heads * dim);
+  Stream stream(seed, "start", static_cast<std::uint64_t>(start));
+  for (Index i = 0; i < dim * heads * dim; ++i)
+    theta.data()[i] = 0.5 / static_cast<double>(dim) * stream.normal();
+  return theta;
+}
+
+Candidate copy_of(const Candidate& c) {
+  Candidate out{Matrix<double>(c.theta.rows(), c.theta.cols()), Matrix<double>(c.w.rows(), c.w.cols()),
+                c.train_error, c.held_out_error};
+  std::copy_n(c.theta.data(), c.theta.rows() * c.theta.cols(), out.theta.data());
+  std::copy_n(c.w.data(), c.w.rows() * c.w.cols(), out.w.data());
+  return out;
+}
+
+}  // namespace headlens

@@ -1,0 +1,112 @@
+// Random starts for a given number of heads, and the bookkeeping that every phase shares.
+#pragma once
+
+#include <chrono>
+
+#include "backend/backend.hpp"
+#include "base/parallel.hpp"
+#include "headlens/error.hpp"
+#include "headlens/recover.hpp"
+#include "recover/levenberg_marquardt.hpp"
+
+namespace headlens {
+
+// The examples, cut: the last eighth (at least one) is held out.
+struct Split {
+  MatrixView<const double> train_x, train_y, held_x, held_y;
+  Index tokens = 0;
+};
+Split hold_out(const Examples& examples);
+
+// Heads with what they achieve. Errors are relative: |F - Y| / |Y|.
+struct Candidate {
+  Matrix<double> theta;  // (d, m d)
+  Matrix<double> w;      // (m d, e)
+  double train_error = 1;
+  double held_out_error = 1;
+
+  Index heads() const { return theta.rows() ? theta.cols() / theta.rows() : 0; }
+};
+
+// Counts, clock and cancellation of one recovery.
+//
+// Loops ask expired() and end with what they have. Work that does not ask is ended from within, as it would
+// be by Ctrl-C, a moment after the limit: in_time() says that it did not finish.
+class Effort {
+ public:
+  Effort(const RecoverOptions& options, const Execution& execution);
+  Effort(const Effort&) = delete;
+  Effort& operator=(const Effort&) = delete;
+  bool expired() const;
+  bool must_stop() const;  // expired; throws if cancelled
+  double seconds() const;  // since the call
+  void report(const std::string& phase, int step, double relative_squares, Index heads) const;
+  void count(const LmResult& result);
+  const Execution& execution() const { return limited_; }  // the caller's, and it ends late work
+  // work() under this execution. False if the time limit ended it; what it had written by then stands.
+  template <class Work>
+  bool in_time(Work&& work) const;
+  int threads() const { return context_.threads; }
+  const backend::Context& context() const { return context_; }
+
+  int starts = 0, steps = 0, inner = 0;
+  std::vector<TracePoint> trace;
+  Candidate latest;  // where the solver is, on its training examples: what is left if the limit ends it
+
+ private:
+  void require_late(const Error& error) const;  // throws again what is not the end of the time
+
+  Execution execution_, limited_;
+  mutable bool ended_ = false;  // by the limit and not by the caller
+  backend::Context context_;
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+  std::optional<std::chrono::steady_clock::time_point> deadline_;
+};
+
+template <class Work>
+bool Effort::in_time(Work&& work) const {
+  try {
+    const Heed heeding(limited_);
+    work();
+    return true;
+  } catch (const Error& error) {
+    require_late(error);
+    return false;
+  }
+}
+
+// What work() returns; its seconds are added.
+template <class Work>
+auto timed(double& seconds, Work&& work) {
+  const auto start = std::chrono::steady_clock::now();
+  auto result = work();
+  seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return result;
+}
+
+// The training examples as a problem in so many heads, on the machine of this recovery.
+std::unique_ptr<backend::LayerProblem> pose(const Split& split, Index heads, const Effort& effort);
+
+// Minimises from theta and measures on the held-out examples.
+Candidate solve_from(const Split& split, Matrix<double> theta, const LmOptions& options,
+                     const std::string& phase, Effort& effort);
+
+// The start of this number: entries N(0, (0.5/d)^2).
+Matrix<double> random_start(Index dim, Index heads, std::uint64_t seed, int start);
+
+// Y - F(X) for these heads.
+Matrix<double> residual_on(MatrixView<const double> x, MatrixView<const double> y, Index tokens,
+                           const Matrix<double>& theta, const Matrix<double>& w, int threads);
+
+double held_out_error(const Split& split, const Matrix<double>& theta, const Matrix<double>& w, int threads);
+
+Candidate copy_of(const Candidate& candidate);
+
+// Held-out relative errors below this are a proof: chance cannot predict 8 digits.
+inline constexpr double kProof = 1e-8;
+// `flat` of a run whose end is compared with another's to many digits.
+inline constexpr double kTight = 1e-9;
+// Below this the start has found the layer and is worth polishing.
+inline constexpr double kNear = 1e-3;
+
+}  // namespace headlens
