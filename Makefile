@@ -41,7 +41,7 @@ fuzz:
 	@fuzz/run 60
 
 # Every part runs, whatever became of the others; the target fails if one did. About two hours.
-BENCH_PARTS := run fit predict run_kernels recovery growth python_overhead "startup --build" table
+BENCH_PARTS := feature_map fit predict kernels_speed recovery growth python_overhead "startup --build" table
 bench: build
 	@scripts/setup bench
 	@failed=; for part in $(BENCH_PARTS); do \

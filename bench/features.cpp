@@ -1,4 +1,4 @@
-// Times the feature map: bench_features THREADS, a worker of bench/run.py. Each line of JSON on
+// Times the feature map: bench_features THREADS, a worker of bench/feature_map.py. Each line of JSON on
 // standard input is one question, each answer one line:
 //   {"data": FILE.npz, "repeats": R}   seconds of R passes, the block tuned when the file is first seen
 //   {"bandwidth": BYTES}               GB/s of writing, and of copying, arrays of that size

@@ -2,7 +2,7 @@
 
 Seconds are of the whole command, with its files; of the processor, which other work on the machine hardly changes, and of
 the wall. NumPy reads arrays that were extracted for it and runs without imports, on a tenth of the sets. Writes
-bench/results/predict.json. `bench/predict.py --quick` takes a tenth of everything. Needs what bench/run.py builds.
+bench/results/predict.json. `bench/predict.py --quick` takes a tenth of everything. Needs what bench/feature_map.py builds.
 """
 
 import json

@@ -1,6 +1,6 @@
 """The feature map in NumPy, PyTorch or JAX, as fast as it goes: features.py numpy|torch|jax THREADS.
 
-A worker of bench/run.py: each line of JSON on standard input is one question, each answer one line.
+A worker of bench/feature_map.py: each line of JSON on standard input is one question, each answer one line.
     {"data": FILE.npz, "repeats": R, "block": B or 0}   seconds of R passes, best form and block (0: tuned)
     {"gemm": "float32" or "float64"}                    GFLOP/s of a square product of size 1536
 
