@@ -17,7 +17,7 @@ import sys
 import tempfile
 
 import numpy as np
-from run import ROOT, VENV_PYTHON, environment, info
+from feature_map import ROOT, VENV_PYTHON, environment, info
 
 CASES = [  # n, d, N, M, precision, rounds
     (4000, 16, 16, 1000, "f64", 3),

@@ -13,7 +13,7 @@ import tempfile
 
 import numpy as np
 from contest import ROOT, TORCH_PYTHON, VENV_PYTHON, build, checked_machine, command, ratio, write
-from run import unit_tokens
+from feature_map import unit_tokens
 
 ROUNDS, DIM, KEYS, EXACT_SETS = 2, 16, 16, 500
 

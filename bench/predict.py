@@ -13,7 +13,7 @@ import sys
 import tempfile
 
 import numpy as np
-from run import ROOT, VENV_PYTHON, environment, info
+from feature_map import ROOT, VENV_PYTHON, environment, info
 
 ROUNDS, REPEATS = 3, 8
 SETS, DIM, KEYS, HEADS = 1_000_000, 16, 16, 1000
