@@ -28,8 +28,8 @@ void check_mean(const FeatureOptions& options) {
 void check_sizes(const FeatureOptions& options) {
   const double most = options.precision == Precision::f32 ? 1e15 : 1e100;
   const auto check = [&](const auto& name, double value) {
-    require(std::abs(value) <= most, name, ": ", value, " given, expected at most ", most, " in size with ",
-            option("precision"), " ", headlens::name(options.precision),
+    require(std::abs(value) <= most, name, ": ", value, " given, expected at most ", most,
+            " in size with precision ", headlens::name(options.precision),
             ": squares of features would overflow");
   };
   check(option("weight-scale"), options.weight_scale.value_or(0));
@@ -46,8 +46,6 @@ void check_sizes(const FeatureOptions& options) {
 void FeatureOptions::validate() const {
   check_mean(*this);
   check_ranges(*this);
-  require(infinite() || heads <= kMostFiniteHeads, option("heads"), ": ", heads, " given, expected 1 to ",
-          kMostFiniteHeads, ", or inf");
   const bool mlp = kind == ModelKind::mlp;
   require(!infinite() || score != Score::softmax, option("heads"),
           ": inf given, but the softmax score has no closed form: give a number of heads");

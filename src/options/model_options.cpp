@@ -63,7 +63,7 @@ const std::vector<Option<FeatureOptions>>& options_of<FeatureOptions>() {
             .help = "number of random heads (neurons, for mlp), or inf: kernel regression",
             .more = " with [infinitely many heads](kernels.md#fitting)",
             .nothing = "inf",
-            .range = at_least(1)},
+            .range = from_to(1, static_cast<double>(kMostFiniteHeads))},
            &O::heads},
           {{.name = "score",
             .help = "relu, softmax, exp or step (1 above 0)",

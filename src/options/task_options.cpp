@@ -65,7 +65,7 @@ const std::vector<Option<TheoryOptions>>& options_of<TheoryOptions>() {
         .shown = "M|inf",
         .help = "number of random heads of rfa, or inf",
         .nothing = "inf",
-        .range = at_least(1)},
+        .range = from_to(1, static_cast<double>(kMostFiniteHeads))},
        &O::heads},
       {{.name = "error",
         .shown = "E",

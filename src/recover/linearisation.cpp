@@ -110,6 +110,20 @@ Matrix<double> factor_of_all(const std::vector<Matrix<double>>& lowers) {
   return TallQr(std::move(stacked)).factor();
 }
 
+// C^i W_i of every row (n k, m d e).
+Matrix<double> slopes_of(const Split& split, const Features& f, const Matrix<double>& w, int threads) {
+  const Index features = f.phi.cols(), rows = split.train_x.rows, e = w.cols(),
+              m = features / split.train_x.cols;
+  const AttentionMap<double> map(split.train_x, split.tokens, m, threads);
+  Matrix<double> values(rows / split.tokens * e, m * split.tokens);
+  map.values(w, values);
+  Matrix<double> slopes(rows, features * e);
+  parallel_for(threads, rows, [&](Index row, int) {
+    map.slopes(f.p, f.phi, values, row, MatrixView<double>(slopes.view().row(row), features, e));
+  });
+  return slopes;
+}
+
 // The residual came along as the last column: its coordinates in Q stand in the last row of L.
 void take_factor(const Matrix<double>& lower, Linearisation& out) {
   const Index p = lower.rows() - 1;
@@ -190,14 +204,7 @@ std::optional<Linearisation> linearise(const Split& split, const Matrix<double>&
   if (!f) return std::nullopt;
   Projected projected = project(split, *f);
 
-  const AttentionMap<double> map(split.train_x, split.tokens, m, threads);
-  Matrix<double> values(rows / split.tokens * e, m * split.tokens);
-  map.values(projected.w, values);
-  Matrix<double> slopes(rows, features * e);  // C^i W_i of every row
-  parallel_for(threads, rows, [&](Index row, int) {
-    map.slopes(f->p, f->phi, values, row, MatrixView<double>(slopes.view().row(row), features, e));
-  });
-
+  const Matrix<double> slopes = slopes_of(split, *f, projected.w, threads);
   Linearisation out;
   out.magnitude = magnitude_of(f->phi.view(), projected.w, d);
   out.spread = spread_of(split.train_x, split.tokens, projected.w);

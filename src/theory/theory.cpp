@@ -39,8 +39,6 @@ void TheoryOptions::validate() const {
   require(!bias_scale || model == ModelKind::brfa, option("bias-scale"), ": ", name(model),
           " given, expected brfa");
   check_ranges(*this);
-  require(heads == kInfiniteHeads || heads <= kMostFiniteHeads, option("heads"), ": ", heads,
-          " given, expected 1 to ", kMostFiniteHeads, ", or inf");
   require(model == ModelKind::rfa || (heads == kInfiniteHeads && !error),
           heads == kInfiniteHeads ? "error" : "heads",
           ": theory knows finitely many heads of rfa alone, and ", name(model), " is given");

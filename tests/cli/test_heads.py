@@ -172,7 +172,7 @@ def test_refusals(make_sets, matrix, tmp_path):
         "--model brfa --mean nan.npy": "expected finite numbers",
         "--model brfa --mean mean-7-0-float64.npy": "(7, 7) given, expected (3, 3) or (4, 4)",
         "--model brfa --mean huge.npy": "mean: 1e+300 given, expected at most 1e+100 in size with precision f64",
-        "--model brfa --mean one.npy --bias-scale 1e60": "mean times bias-scale: 1e+120 given",
+        "--model brfa --mean one.npy --bias-scale 1e60": "--mean times --bias-scale: 1e+120 given",
         "--model brfa --mean one.npy --precision f32": "mean: 1e+60 given, expected at most 1e+15",
         "--model brfa --bias-scale 1e300": "bias-scale: 1e+300 given, expected at most",
         "--weight-scale 1e300": "weight-scale: 1e+300 given, expected at most",

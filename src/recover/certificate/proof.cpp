@@ -134,6 +134,21 @@ std::vector<bool> set_mean_pooling(const Split& dense, const Bounds& bounds, Lin
   return pools;
 }
 
+// Heads whose error may be as large as their size.
+std::vector<Index> wide_heads(const Linearisation& at, const Bounds& bounds,
+                              const std::vector<HeadBound>& relative) {
+  std::vector<Index> out;
+  for (std::size_t i = 0; i < relative.size(); ++i) {
+    const auto head = static_cast<Index>(i);
+    const double theta = bounds.plain[i].theta;
+    const bool known = (theta < kWidestBar * norm_of_head(at.theta, head) || theta < kFaintLogits) &&
+                       bounds.plain[i].w < kWidestBar * norm_of_w(at, head) && relative[i].w < 1 &&
+                       relative[i].theta <= 1;
+    if (!known) out.push_back(head);
+  }
+  return out;
+}
+
 }  // namespace
 
 // The true size may be smaller than the found one by as much as the bar.
@@ -179,6 +194,17 @@ Candidate sharpen(const Split& split, Candidate candidate, bool may_add_heads, s
   return as_candidate(split, *at, effort.threads());
 }
 
+Ambiguity find_ambiguity(const Split& split, const AmbiguityTest& test, const Candidate& candidate) {
+  if (std::vector<Index> heads = mirrored_heads(test.mirrored, candidate, test.label_error, test.bounds);
+      !heads.empty())
+    return {Doubt::mirror, std::move(heads)};
+  if (std::vector<Index> heads = swappable_heads(test.swapped, candidate, test.bounds); !heads.empty())
+    return {Doubt::few_tokens, std::move(heads)};
+  if (!means_are_seen(split)) return {Doubt::mean_unseen, {}};
+  if (!held_out_is_fresh(split, candidate.heads())) return {Doubt::few_distinct, {}};
+  return {};
+}
+
 Proof prove(const Split& split, Candidate& candidate, const std::vector<double>& weights, std::uint64_t seed,
             Effort& effort) {
   Proof proof;
@@ -199,38 +225,21 @@ Proof prove(const Split& split, Candidate& candidate, const std::vector<double>&
   proof.response =
       bounds.smallest_singular_value * std::sqrt(squared_norm(at->theta) / squared_norm(dense.train_y));
   proof.shares = bounds.shares;
-  for (Index i = 0; i < m; ++i) {
-    const auto head = static_cast<std::size_t>(i);
-    if (proof.pools_mean[head]) proof.relative[head].theta = 1;  // Theta is zero or all of it is error
-    const double theta = bounds.plain[head].theta;
-    const bool known = (theta < kWidestBar * norm_of_head(at->theta, i) || theta < kFaintLogits) &&
-                       bounds.plain[head].w < kWidestBar * norm_of_w(*at, i) && proof.relative[head].w < 1 &&
-                       proof.relative[head].theta <= 1;
-    if (!known) proof.heads.push_back(i);
-  }
-  if (!proof.heads.empty()) {
-    proof.doubt = Doubt::wide_bars;
-  } else if (const std::vector<Index> mirrored =
-                 mirrored_heads(dense, candidate, bounds.label_error, bounds.plain);
-             !mirrored.empty()) {
-    proof.doubt = Doubt::mirror;
-    proof.heads = mirrored;
-  } else if (const std::vector<Index> swapped = swappable_heads(split, candidate, bounds.plain);
-             !swapped.empty()) {
-    proof.doubt = Doubt::few_tokens;
-    proof.heads = swapped;
-  } else if (!means_are_seen(split)) {
-    proof.doubt = Doubt::mean_unseen;
-  } else if (!held_out_is_fresh(split, m)) {
-    proof.doubt = Doubt::few_distinct;
-  } else if (!explained(*at) || !explained(split, candidate, effort.threads())) {
+  for (std::size_t i = 0; i < proof.relative.size(); ++i)
+    if (proof.pools_mean[i]) proof.relative[i].theta = 1;  // Theta is zero or all of it is error
+  proof.heads = wide_heads(*at, bounds, proof.relative);
+  proof.doubt = Doubt::wide_bars;
+  if (!proof.heads.empty()) return proof;
+  Ambiguity other = find_ambiguity(split, {dense, split, bounds.label_error, bounds.plain}, candidate);
+  proof.doubt = other.doubt;
+  proof.heads = std::move(other.heads);
+  if (proof.doubt != Doubt::none) return proof;
+  if (!explained(*at) || !explained(split, candidate, effort.threads())) {
     proof.doubt = Doubt::structure;
   } else if (!comes_back(dense, *at, bounds, 1, effort) || !comes_back(dense, *at, bounds, -1, effort)) {
     proof.doubt = effort.expired() ? Doubt::out_of_time : Doubt::another_layer;
     for (Index i = 0; i < m; ++i)
       if (norm_of_head(bounds.weakest, i) > 0.1 * norm_of_head(at->theta, i)) proof.heads.push_back(i);
-  } else {
-    proof.doubt = Doubt::none;
   }
   return proof;
 }

@@ -44,6 +44,18 @@ Candidate sharpen(const Split& split, Candidate candidate, bool may_add_heads, s
 Proof prove_large(const Split& split, const Candidate& candidate, const std::vector<double>& weights,
                   std::uint64_t seed, Effort& effort);
 
+// Another layer with the same labels, of a kind that has a name.
+struct Ambiguity {
+  Doubt doubt = Doubt::none;
+  std::vector<Index> heads;  // that the doubt concerns
+};
+struct AmbiguityTest {
+  const Split &mirrored, &swapped;  // the examples on which mirror images and exchanged parts are looked for
+  double label_error;
+  const std::vector<HeadBound>& bounds;
+};
+Ambiguity find_ambiguity(const Split& split, const AmbiguityTest& test, const Candidate& candidate);
+
 // Candidates of held-out error below kProof. weights: see bound_errors. May set the Theta of a head to zero.
 Proof prove(const Split& split, Candidate& candidate, const std::vector<double>& weights, std::uint64_t seed,
             Effort& effort);

@@ -44,11 +44,34 @@ double largest_eigenvalue(const backend::LayerProblem& problem, const backend::L
   return value;
 }
 
+// The bounds of one head, from the lowest eigenvalues and the draws of errors.
+HeadBound bound_of_head(const WeakestDirection& weakest, const ErrorBars& bars, double left, Index head) {
+  double squares = 0;
+  for (std::size_t r = 0; r < weakest.values.size(); ++r)
+    squares += weakest.value_shares[r][static_cast<std::size_t>(head)] / weakest.values[r];
+  squares += 1 / weakest.values.back();
+  return {left * std::sqrt(squares), kSafety * bars.heads[static_cast<std::size_t>(head)].w};
+}
+
+// Bounds over the size of the head, in the coordinates of the user: Theta_ab is weighed by weight_a weight_b.
+HeadBound relative_to_head(const HeadBound& bound, const backend::LayerPoint& point,
+                           const std::vector<double>& weights, Index head) {
+  const Index d = point.parameters.rows();
+  double theta = 0, w = 0;
+  for (Index a = 0; a < d; ++a) {
+    const double weight = weights[static_cast<std::size_t>(a)];
+    for (Index b = 0; b < d; ++b)
+      theta += std::pow(weight * weights[static_cast<std::size_t>(b)] * point.parameters(a, head * d + b), 2);
+    for (Index c = 0; c < point.w.cols(); ++c) w += std::pow(weight * point.w(head * d + a, c), 2);
+  }
+  return {relative_to_truth(bound.theta, std::sqrt(theta)), relative_to_truth(bound.w, std::sqrt(w))};
+}
+
 }  // namespace
 
 Proof prove_large(const Split& split, const Candidate& candidate, const std::vector<double>& weights,
                   std::uint64_t seed, Effort& effort) {
-  const Index d = candidate.theta.rows(), m = candidate.heads(), e = candidate.w.cols();
+  const Index m = candidate.heads();
   Proof proof;
   std::vector<HeadBound> bounds;
   for (Index i = 0; i < m; ++i) proof.heads.push_back(i);
@@ -75,43 +98,21 @@ Proof prove_large(const Split& split, const Candidate& candidate, const std::vec
   proof.response = weakest.response;
   const bool resolved = !weakest.values.empty() && weakest.values[0] > kResolved * largest;
   for (Index i = 0; i < m; ++i) {
-    double squares = 0, theta = 0, w = 0;
-    for (std::size_t r = 0; resolved && r < weakest.values.size(); ++r)
-      squares += weakest.value_shares[r][static_cast<std::size_t>(i)] / weakest.values[r];
-    if (resolved) squares += 1 / weakest.values.back();
-    for (Index a = 0; a < d; ++a) {
-      const double weight = weights[static_cast<std::size_t>(a)];
-      for (Index b = 0; b < d; ++b)
-        theta += std::pow(weight * weights[static_cast<std::size_t>(b)] * point.parameters(a, i * d + b), 2);
-      for (Index c = 0; c < e; ++c) w += std::pow(weight * point.w(i * d + a, c), 2);
-    }
-    const HeadBound bound{resolved ? left * std::sqrt(squares) : kInfinity,
-                          resolved ? kSafety * bars.heads[static_cast<std::size_t>(i)].w : kInfinity};
-    bounds.push_back(bound);
-    proof.relative.push_back(
-        {relative_to_truth(bound.theta, std::sqrt(theta)), relative_to_truth(bound.w, std::sqrt(w))});
+    bounds.push_back(resolved ? bound_of_head(weakest, bars, left, i) : HeadBound{kInfinity, kInfinity});
+    proof.relative.push_back(relative_to_head(bounds.back(), point, weights, i));
     if (!(std::max(proof.relative.back().theta, proof.relative.back().w) < kWidestBar))
       proof.heads.push_back(i);
   }
   proof.pools_mean.assign(static_cast<std::size_t>(m), false);
   if (!proof.heads.empty()) return proof;
-  if (std::vector<Index> mirrored = mirrored_heads(enough, candidate, left, bounds); !mirrored.empty()) {
-    proof.doubt = Doubt::mirror;
-    proof.heads = std::move(mirrored);
-  } else if (std::vector<Index> swapped = swappable_heads(enough, candidate, bounds); !swapped.empty()) {
-    proof.doubt = Doubt::few_tokens;
-    proof.heads = std::move(swapped);
-  } else if (!means_are_seen(split)) {
-    proof.doubt = Doubt::mean_unseen;
-  } else if (!held_out_is_fresh(split, m)) {
-    proof.doubt = Doubt::few_distinct;
-  } else if (!explained(split, candidate, effort.threads())) {
+  Ambiguity other = find_ambiguity(split, {enough, enough, left, bounds}, candidate);
+  proof.doubt = other.doubt;
+  proof.heads = std::move(other.heads);
+  if (proof.doubt != Doubt::none) return proof;
+  if (!explained(split, candidate, effort.threads()))
     proof.doubt = Doubt::structure;
-  } else if (!returns_after_nudge(enough, candidate, seed, effort)) {
+  else if (!returns_after_nudge(enough, candidate, seed, effort))
     proof.doubt = effort.expired() ? Doubt::out_of_time : Doubt::another_layer;
-  } else {
-    proof.doubt = Doubt::none;
-  }
   return proof;
 }
 
