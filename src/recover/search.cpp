@@ -19,9 +19,6 @@ constexpr double kSlack = 0.02;       // by which the error of noisy heads may r
 constexpr Index kDoubleBelow = 8;     // heads: beyond, surplus ones cost more than another round
 constexpr Index kDirectionsBeyond = 4;  // of the span, after the heads, so that a gap can be seen
 
-// Equations per unknown that the search for the heads uses; the rest only sharpens what it finds. Even logits
-// of deviation 16 and more are found with 25.
-constexpr double kEnough = 32;
 constexpr int kFewStarts =
     2;  // for a number of heads that may be too small: surplus heads help more than starts
 constexpr int kThinStarts = 2;  // later starts take all examples, in case the first ones are not typical
