@@ -6,7 +6,8 @@ namespace headlens::backend {
 namespace {
 
 [[noreturn]] void throw_missing(const Backend& machine, std::string_view what) {
-  throw Error(ErrorCode::environment, message(option("backend"), ": ", machine.name(), " has no ", what, ": ask for cpu"));
+  throw Error(ErrorCode::environment,
+              message(option("backend"), ": ", machine.name(), " has no ", what, ": ask for cpu"));
 }
 
 }  // namespace

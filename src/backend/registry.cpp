@@ -28,8 +28,7 @@ namespace {
 Backend* replacement = nullptr;
 
 BackendInfo cuda_info() {
-  return {"cuda", false,
-          "this build of headlens has no CUDA back end: leave the option out, or ask for cpu"};
+  return {"cuda", false, "this build of headlens has no CUDA back end: leave the option out, or ask for cpu"};
 }
 
 }  // namespace

@@ -23,7 +23,8 @@ void TheoryOptions::validate() const {
   require(
       task.task != Task::ordered,
       "ordered: the target depends on the order of the keys, and theory is about models that do not see that "
-      "order; measure it with a fit and ", option("positions", "sinusoidal"));
+      "order; measure it with a fit and ",
+      option("positions", "sinusoidal"));
   require(task.task != Task::mixture,
           "mixture: its two parts overlap by an amount that depends on beta; ask for correlation instead");
   if (model == ModelKind::brfa) {

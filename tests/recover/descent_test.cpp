@@ -1,6 +1,6 @@
 // Gradient descent against differences of the loss, its trace, and what it may claim.
-#include "linalg/vector_space.hpp"
 #include "recover/descent.hpp"
+#include "linalg/vector_space.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // The third moment against the sum over quadruples of tokens, its factors against planted ones, and what
 // moments alone reach.
-#include "linalg/vector_space.hpp"
 #include "recover/moments.hpp"
+#include "linalg/vector_space.hpp"
 
 #include <gtest/gtest.h>
 

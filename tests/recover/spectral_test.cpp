@@ -1,6 +1,6 @@
 // The moment's products against the sum over triples of tokens, and the span against planted heads.
-#include "linalg/vector_space.hpp"
 #include "recover/spectral.hpp"
+#include "linalg/vector_space.hpp"
 
 #include <gtest/gtest.h>
 

@@ -189,7 +189,7 @@ INSTANTIATE_TEST_SUITE_P(
         Fault{"{model = \"rfa\", heads = 5}", "{samples = 4}", ":12:", "already given in line 10"},
         Fault{"{model = \"rfa\", heads = 5}", "3", ":12:", "expected a table"},
         Fault{"heads = 5", "heads = \"many\"",
-              ":12:", "'many' given, expected inf or a whole number, 1 or more"},
+              ":12:", "'many' given, expected inf or a whole number from 1 to"},
         Fault{"[variants.model]\nA = {model = \"rfa\", heads = 5}", "[variants.samples]\nA = {heads = 5}",
               ":11:", "variants.samples: is an axis already"},
         Fault{"A = {model = \"rfa\", heads = 5}", "", ":11:", "variants.model: is empty"}));
