@@ -46,7 +46,8 @@ int run(const CommonOptions& common) {
 
 void add_info(Command& app) {
   auto common = std::make_shared<CommonOptions>();
-  Command& command = app.add_command("info", "Show version, BLAS core, SIMD level, threads and memory");
+  Command& command =
+      app.add_command("info", "Show version, BLAS core, SIMD level, threads, memory and back ends");
   add_unused_seed(command, *common, "accepted everywhere");
   add_common_options(command, *common);
   command.set_footer("Example:\n  headlens info --json");

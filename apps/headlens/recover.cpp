@@ -59,15 +59,15 @@ void add_recover(Command& app) {
   command.add_options(a->recover, {"heads", "max-heads", "starts", "start", "method", "steps", "best-fit"});
   command.add_options(a->recover.sculpt, {"sculpt-form", "span-form", "polish"});
   command.add_text("--span-out", a->span_output, "FILE",
-                   "estimated span of Theta_i - Theta_j to write (.npz: span)");
+                   "estimated span of Theta_i - Theta_j to write (.npz: span (m-1,d,d)); sculpt only");
   command.add_options(a->recover, {"time-limit", "seed"});
   add_common_options(command, a->common);
   add_backend(command, a->common);
   command.set_footer(
       "The status is recovered, approximate, needs_more_examples, not_identified or stalled; only the first "
       "two come\n"
-      "with a layer, the others say why and what to do next, and exit with status 3. With --best-fit it is "
-      "best_fit,\n"
+      "with a layer, the others say why and what to do next, and exit with status 3. With --best-fit the "
+      "status is best_fit,\n"
       "which comes with a layer that is certified by nothing.\n\n"
       "Examples:\n"
       "  headlens recover examples.npz -o layer.npz --certificate certificate.json\n"

@@ -30,8 +30,8 @@ class Certificate:
     unseen_directions: list[list[float]]
     """Directions along which the tokens of an example never vary, each with d entries."""
     heads: int
-    held_out_error: float
-    """|F - Y| / |Y| on examples that the search has not seen."""
+    held_out_error: float | None
+    """|F - Y| / |Y| on examples that the search has not seen; None if there was one example only."""
     train_error: float
     examples: int
     held_out: int

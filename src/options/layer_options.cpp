@@ -129,7 +129,7 @@ const std::vector<Option<WeightsOptions>>& options_of<WeightsOptions>() {
        &O::layer},
       {{.name = "restrict",
         .shown = "r",
-        .help = "keep the first coordinates of Theta and W only",
+        .help = "keep the first r coordinates of Theta and W only",
         .unset = "all",
         .range = at_least(1)},
        &O::restrict_dim},

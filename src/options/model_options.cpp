@@ -129,7 +129,10 @@ template <>
 const std::vector<Option<KernelOptions>>& options_of<KernelOptions>() {
   using O = KernelOptions;
   static const std::vector<Option<O>> rows = options::table<O>({
-      {{.name = "exact", .help = "biased relu by Owen's T for every pair of keys: slower, 1e-14"}, &O::exact},
+      {{.name = "exact",
+        .help = "biased relu by Owen's T for every pair of keys: slower, 1e-14",
+        .more = message("; refused with softmax and with ", option("head-rank"), ", where heads are drawn")},
+       &O::exact},
       // Kept as the heads of the features.
       {{.name = "samples",
         .shown = "M",

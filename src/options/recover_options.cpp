@@ -61,6 +61,7 @@ const std::vector<Option<RecoverOptions>>& options_of<RecoverOptions>() {
       {{.name = "time-limit",
         .shown = "T",
         .help = "seconds after which to stop with a status",
+        .more = ", whatever the method is at",
         .nothing = "none",
         .unset = "none",
         .range = above(0)},

@@ -78,6 +78,7 @@ std::vector<Option<Options>> table(std::vector<Option<Options>> rows,
   rows.insert(rows.end(), more.begin(), more.end());
   for (auto& [info, member] : rows) {
     if (!std::holds_alternative<std::monostate>(member)) info.kind = std::visit(KindOf<Options>(), member);
+    if (std::holds_alternative<std::uint64_t Options::*>(member)) info.range = at_least(0);
     if (const auto* choice = std::get_if<Choice<Options>>(&member)) info.choices = split(choice->words);
     if (info.shown.empty())
       for (const std::string& word : info.choices) info.shown += (info.shown.empty() ? "" : "|") + word;

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
+#include <limits>
 
 namespace headlens {
 
@@ -51,7 +52,11 @@ template <class T>
 T read(const OptionInfo& info, const std::string& text) {
   T value{};
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) refuse(info, quoted(text));
+  const bool all = end == text.data() + text.size();
+  if (error == std::errc::result_out_of_range && all && text[0] != '-' && !std::isfinite(info.range.most))
+    throw Error(ErrorCode::misuse, message(option(info.name), ": ", quoted(text), " given, expected at most ",
+                                           std::to_string(std::numeric_limits<T>::max())));
+  if (error != std::errc() || !all) refuse(info, quoted(text));
   return value;
 }
 

@@ -179,6 +179,12 @@ void recover_heads(const Split& split, const Units& units, const RecoverOptions&
   Certificate& certificate = recovery.certificate;
   require(options.method != RecoverMethod::moments || split.tokens >= 4, option("method"),
           ": moments needs four tokens per example or more, the examples have ", split.tokens);
+  const Index d = split.train_x.cols, directions = d * d;  // of Theta: what sculpting and moments look at
+  const bool by_directions =
+      options.method == RecoverMethod::sculpt || options.method == RecoverMethod::moments;
+  require(!by_directions || options.heads.value_or(1) <= directions, option("heads"), ": ",
+          options.heads.value_or(1), " given, expected at most ", directions, " with method ",
+          name(options.method), ": tokens of ", d, " coordinates have no more directions");
   const double bytes = predicted_bytes(split, options.heads.value_or(options.max_heads));
   MemoryBudget(effort.execution()).require(bytes, "the recovery");
   certificate.predicted_peak_bytes = static_cast<std::uint64_t>(bytes);

@@ -41,7 +41,7 @@ void TheoryOptions::validate() const {
           " given, expected brfa");
   check_ranges(*this);
   require(model == ModelKind::rfa || (heads == kInfiniteHeads && !error),
-          heads == kInfiniteHeads ? "error" : "heads",
+          option(heads == kInfiniteHeads ? "error" : "heads"),
           ": theory knows finitely many heads of rfa alone, and ", name(model), " is given");
   require(!samples.empty(), option("samples"), ": none given, expected 2 or more");
   for (const Index n : samples)

@@ -141,3 +141,24 @@ def test_options_of_another_method_are_refused(tmp_path):
     examples = save(tmp_path, x, layer(*teacher(rng, 1, 3, 3, 2.0), x))
     for option in "--no-polish", "--steps 10", "--sculpt-form lp", "--span-form membership":
         assert "method" in refuse("recover", examples, option, "-o", tmp_path / "l.npz", folder=tmp_path)
+
+
+def test_one_example_has_no_held_out_error(tmp_path):
+    """One example is trained on, and nothing is left to hold out: no error is made up."""
+    rng = np.random.default_rng(5)
+    data = save(tmp_path, rng.standard_normal((1, 4, 3)), rng.standard_normal((1, 4, 3)))
+    for options in ("--best-fit --heads 1", "--method gradient --heads 1 --steps 5", "--heads 1"):
+        report = run_json("recover", data, options, "-o", tmp_path / "layer.npz", status=None)
+        assert report["held_out"] == 0 and report["held_out_error"] is None, options
+        text = run("recover", data, options, "-o", tmp_path / "layer.npz", status=None).stdout
+        assert "held-out error    none: no example was held out" in text, options
+
+
+@pytest.mark.parametrize("method", ["sculpt", "moments"])
+def test_more_heads_than_directions_are_refused(tmp_path, method):
+    rng = np.random.default_rng(6)
+    data = save(tmp_path, np.sign(rng.standard_normal((40, 4, 3))), rng.standard_normal((40, 4, 3)))
+    line = refuse(
+        f"recover --method {method} --heads 10", data, "-o", tmp_path / "layer.npz", folder=tmp_path
+    )
+    assert "--heads: 10 given, expected at most 9 with method" in line

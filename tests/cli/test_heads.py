@@ -179,8 +179,8 @@ def test_refusals(make_sets, matrix, tmp_path):
         "--model mlp --mean mean-3-0-float64.npy": "mlp has no query-key matrices",
         "--model brfa --mean missing.npy": "missing.npy",
         "--head-rank 0": "--head-rank: 0 given, expected full or a whole number from 1 to 1000000",
-        "--head-rank -1": "head-rank",
-        "--head-rank two": "head-rank",
+        "--head-rank -1": "--head-rank: -1 given, expected full or a whole number from 1 to 1000000",
+        "--head-rank two": "--head-rank: 'two' given, expected full or a whole number from 1 to 1000000",
         "--model mlp --head-rank 2": "mlp has no query-key matrices",
     }.items():
         for size in 3, 7:

@@ -152,10 +152,6 @@ std::vector<Index> FeatureMap<T>::head_of_column() const {
   return head;
 }
 
-double feature_map_bytes(const FeatureOptions& options, Index dim, Index keys) {
-  return head_items(options, dim, keys) * (options.precision == Precision::f32 ? 4 : 8);
-}
-
 template class FeatureMap<float>;
 template class FeatureMap<double>;
 

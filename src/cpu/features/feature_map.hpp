@@ -58,7 +58,4 @@ class HeadMap : public FeatureMap<T> {
   virtual Index tile_sets() const = 0;
 };
 
-// What a FeatureMap holds: the heads, packed.
-double feature_map_bytes(const FeatureOptions& options, Index dim, Index keys);
-
 }  // namespace headlens::cpu

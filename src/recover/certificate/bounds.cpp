@@ -19,7 +19,7 @@ constexpr double kRoundings = 4;       // in units of eps, of every logit and of
 constexpr double kAboveRounding = 10;  // times the rounding: what a solver at its floor may show
 constexpr double kAboveRoundingHeldOut = 100;
 constexpr double kSpent = 2;  // the part of the label error that the fit has absorbed, beside what it left
-constexpr double kCurvature = 2;  // beyond first order; challenge.hpp checks that it holds
+constexpr double kCurvature = 2;  // beyond first order; comes_back in proof.cpp checks that it holds
 constexpr Index kLargestEigen = 512;
 constexpr int kIterations = 40;
 

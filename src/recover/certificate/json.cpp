@@ -115,7 +115,7 @@ std::string to_json(const Certificate& c) {
                  {"heads_in_doubt", c.heads_in_doubt},
                  {"unseen_directions", c.unseen_directions},
                  {"heads", c.heads},
-                 {"held_out_error", c.held_out_error},
+                 {"held_out_error", c.held_out > 0 ? Json(c.held_out_error) : Json(nullptr)},
                  {"train_error", c.train_error},
                  {"examples", c.examples},
                  {"held_out", c.held_out},

@@ -231,15 +231,19 @@ Proof prove(const Split& split, Candidate& candidate, const std::vector<double>&
   proof.doubt = Doubt::wide_bars;
   if (!proof.heads.empty()) return proof;
   Ambiguity other = find_ambiguity(split, {dense, split, bounds.label_error, bounds.plain}, candidate);
-  proof.doubt = other.doubt;
-  proof.heads = std::move(other.heads);
-  if (proof.doubt != Doubt::none) return proof;
+  if (other.doubt != Doubt::none) {
+    proof.doubt = other.doubt;
+    proof.heads = std::move(other.heads);
+    return proof;
+  }
   if (!explained(*at) || !explained(split, candidate, effort.threads())) {
     proof.doubt = Doubt::structure;
   } else if (!comes_back(dense, *at, bounds, 1, effort) || !comes_back(dense, *at, bounds, -1, effort)) {
     proof.doubt = effort.expired() ? Doubt::out_of_time : Doubt::another_layer;
     for (Index i = 0; i < m; ++i)
       if (norm_of_head(bounds.weakest, i) > 0.1 * norm_of_head(at->theta, i)) proof.heads.push_back(i);
+  } else {
+    proof.doubt = Doubt::none;  // only here: every test has been passed
   }
   return proof;
 }

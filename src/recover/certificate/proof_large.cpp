@@ -106,13 +106,17 @@ Proof prove_large(const Split& split, const Candidate& candidate, const std::vec
   proof.pools_mean.assign(static_cast<std::size_t>(m), false);
   if (!proof.heads.empty()) return proof;
   Ambiguity other = find_ambiguity(split, {enough, enough, left, bounds}, candidate);
-  proof.doubt = other.doubt;
-  proof.heads = std::move(other.heads);
-  if (proof.doubt != Doubt::none) return proof;
+  if (other.doubt != Doubt::none) {
+    proof.doubt = other.doubt;
+    proof.heads = std::move(other.heads);
+    return proof;
+  }
   if (!explained(split, candidate, effort.threads()))
     proof.doubt = Doubt::structure;
   else if (!returns_after_nudge(enough, candidate, seed, effort))
     proof.doubt = effort.expired() ? Doubt::out_of_time : Doubt::another_layer;
+  else
+    proof.doubt = Doubt::none;  // only here: every test has been passed
   return proof;
 }
 

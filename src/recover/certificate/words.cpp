@@ -128,11 +128,14 @@ std::string in_words(const Certificate& c, const Spelling& spelling) {
   std::string text = fmt::format("status            {}\n", name(c.status));
   if (!c.reason.empty()) text += fmt::format("why               {}\n", c.reason);
   if (!c.advice.empty()) text += fmt::format("what next         {}\n", c.advice.spelled(spelling));
+  const std::string held_out =
+      c.held_out > 0 ? fmt::format("{:.2e} (on {} of {} examples; training {:.2e})", c.held_out_error,
+                                   c.held_out, c.examples, c.train_error)
+                     : fmt::format("none: no example was held out (training {:.2e})", c.train_error);
   text += fmt::format(
-      "heads             {}\nheld-out error    {:.2e} (on {} of {} examples; training {:.2e})\n"
+      "heads             {}\nheld-out error    {}\n"
       "equations/unknown {:.2f}\nwork              {} starts, {} steps, {} inner steps, {:.2f} s\n",
-      c.heads, c.held_out_error, c.held_out, c.examples, c.train_error, c.examples_per_unknown, c.starts,
-      c.steps, c.inner_steps, c.seconds);
+      c.heads, held_out, c.examples_per_unknown, c.starts, c.steps, c.inner_steps, c.seconds);
   text += "heads tried      ";
   for (const HeadCountTrial& trial : c.trials)
     text += fmt::format(" {}: {:.1e}", trial.heads, trial.held_out_error);
