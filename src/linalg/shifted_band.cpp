@@ -125,17 +125,6 @@ void ShiftedBand<T>::backward(MatrixView<T> rows, MatrixView<T> scratch) const {
 }
 
 template <class T>
-void ShiftedBand<T>::half_solve(MatrixView<T> rows, int threads) const {
-  check(rows.cols);
-  parallel_for(threads_for(row_flops<T>(rows), threads), tile_count(rows.rows, kRowTile),
-               [&](Index item, int) {
-                 const Tile i = tile_at(rows.rows, kRowTile, item);
-                 Matrix<T> scratch(i.size, b);
-                 forward(rows.block(i.begin, 0, i.size, rows.cols), scratch);
-               });
-}
-
-template <class T>
 void ShiftedBand<T>::solve(MatrixView<T> rows, int threads) const {
   check(rows.cols);
   parallel_for(threads_for(row_flops<T>(rows), threads), tile_count(rows.rows, kRowTile),
@@ -147,7 +136,7 @@ void ShiftedBand<T>::solve(MatrixView<T> rows, int threads) const {
                });
 }
 
-// As half_solve, but a block of y lives only until the next one is known.
+// |y|^2 of y = L^-1 z, forward substitution in which a block of y lives only until the next one is known.
 template <class T>
 void ShiftedBand<T>::add_norms(MatrixView<const T> rows, T* out) const {
   Matrix<T> even(rows.rows, b), odd(rows.rows, b);

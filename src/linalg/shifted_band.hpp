@@ -23,8 +23,6 @@ class ShiftedBand {
   const CholeskyResult& result() const { return result_; }  // the functions below need an ok one
   Index size() const { return size_; }
 
-  // rows = rows L^-T, so that |row|^2 = z^T (B + s I)^-1 z for the row z that was there.
-  void half_solve(MatrixView<T> rows, int threads) const;
   // rows = rows (B + s I)^-1
   void solve(MatrixView<T> rows, int threads) const;
   // out[i] = z_i^T (B + s I)^-1 z_i for the rows z_i, which are only read.

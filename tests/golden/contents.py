@@ -46,6 +46,8 @@ def neutral_text(text):
     text = FREE_LINE.sub("", text)
     text = re.sub(r'(name="generator" content="[a-z ]*)[^"]*', r"\1", text)
     text = re.sub(r"( --threads \d+)|(\S*/(?=headlens ))", "", text)
+    text = re.sub(r"(would need) [\d.]+ \w+", r"\1 BYTES", text)  # buffers of threads count
+    text = re.sub(r"(Written by headlens [\d.]+) \(commit \w+\)", r"\1", text)
     return TIME.sub("TIME", text)
 
 

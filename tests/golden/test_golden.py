@@ -4,8 +4,8 @@ import os
 from pathlib import Path
 
 import numpy as np
+from compare_programs import HERE, commands, difference, differences, run_all
 from contents import contents, neutral_text
-from golden import HERE, commands, difference, differences, run_all
 
 BINARY = str(Path(os.environ.get("HEADLENS", HERE.parents[1] / "build" / "headlens")).resolve())
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "cpu/instruction_sets.hpp"
 #include "headlens/error.hpp"
 
 namespace headlens::cpu {
@@ -20,11 +21,7 @@ namespace headlens::cpu {
   extern template void add_lane_products<double>(Index, const double*, Index, Index, Index, const double*,   \
                                                  Index, double*);                                            \
   }
-HEADLENS_DECLARE(portable)
-#if defined(__x86_64__)
-HEADLENS_DECLARE(avx2)
-HEADLENS_DECLARE(avx512)
-#endif
+HEADLENS_INSTRUCTION_SETS(HEADLENS_DECLARE)
 #undef HEADLENS_DECLARE
 
 Index rfa_scratch_items(Index dim, Index max_keys) { return (kGroup * (dim + 1) + max_keys) * kLanes; }

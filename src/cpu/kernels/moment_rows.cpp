@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/normal.hpp"
+#include "cpu/instruction_sets.hpp"
 #include "cpu/kernels/moments.hpp"
 #include "headlens/error.hpp"
 
@@ -14,11 +15,7 @@ namespace headlens::cpu {
   void arc_cosine(const MomentRow&);                                               \
   bool mehler(const MomentRow&, const double*, const double*, const MehlerTerms&); \
   }
-HEADLENS_DECLARE(portable)
-#if defined(__x86_64__)
-HEADLENS_DECLARE(avx2)
-HEADLENS_DECLARE(avx512)
-#endif
+HEADLENS_INSTRUCTION_SETS(HEADLENS_DECLARE)
 #undef HEADLENS_DECLARE
 
 MomentRowFunctions moment_row_functions(SimdLevel level) {

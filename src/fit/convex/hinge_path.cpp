@@ -272,10 +272,8 @@ NewtonSolution HingePath::follow() {
 NewtonSolution HingePath::finish(FitStatus status) const {
   NewtonSolution out;
   out.status = status;
-  out.point = {Matrix<double>(n_, q_), intercept_};
-  std::copy(dual_.begin(), dual_.end(), out.point.dual.data());
-  out.scores = Matrix<double>(n_, q_);
-  std::copy(scores_.begin(), scores_.end(), out.scores.data());
+  out.point = {as_matrix(dual_, q_), intercept_};
+  out.scores = as_matrix(scores_, q_);
   out.objective = objective_;
   out.loss = objective_ - options_.ridge * norm_;
   out.gap = gap_ / scale();

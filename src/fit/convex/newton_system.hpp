@@ -2,6 +2,7 @@
 // singular). Both cost one application of K per iteration and return K x for free.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <limits>
 #include <numeric>
@@ -21,6 +22,11 @@ inline void add_scaled(Block& a, double t, const Block& b) {
   for (std::size_t i = 0; i < a.size(); ++i) a[i] += t * b[i];
 }
 std::vector<double> column_sums(const Block& a, std::size_t columns);
+inline Matrix<double> as_matrix(const Block& a, Index columns) {
+  Matrix<double> out(static_cast<Index>(a.size()) / columns, columns);
+  std::copy(a.begin(), a.end(), out.data());
+  return out;
+}
 
 // Applies K to blocks, counts, and asks whether to go on.
 class CountedKernel {

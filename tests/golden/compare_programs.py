@@ -1,8 +1,8 @@
 """The fixed list of commands, for refactorings that must not change a byte.
 
-  golden.py record BINARY                 digests of everything the commands write, in build/golden
-  golden.py compare BINARY MANIFEST       the same commands again, against recorded digests
-  golden.py compare OLD NEW               two programs; says which file of which command differs, and by how much
+  compare_programs.py record BINARY                 digests of everything the commands write, in build/golden
+  compare_programs.py compare BINARY MANIFEST       the same commands again, against recorded digests
+  compare_programs.py compare OLD NEW               two programs; says which file of which command differs, and by how much
 
 Every comparison runs the list with 1 and with 3 threads (--threads 1,3). What may differ is named in contents.py. The bytes depend
 on the processor and on the kernels of the BLAS, so a manifest is for the machine that wrote it and is kept out of the
