@@ -21,7 +21,7 @@ struct SeriesNode {
   double weight = 0;  // a_t, times the number of terms for which the node stands
 };
 
-class AttentionSpectrum : public Spectrum {
+class AttentionSpectrum : public KernelSpectrum {
  public:
   AttentionSpectrum(Index dim, Index keys);
   double log_eigenvalue(Index query_degree, Index key_degree) const override;

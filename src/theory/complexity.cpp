@@ -4,7 +4,7 @@
 
 namespace headlens {
 
-double complexity(const std::vector<TargetPart>& parts, const Spectrum& spectrum) {
+double complexity(const std::vector<TargetPart>& parts, const KernelSpectrum& spectrum) {
   double sum = 0;
   int negligible = 0;
   for (const TargetPart& part : parts) {

@@ -9,6 +9,6 @@
 namespace headlens {
 
 // Infinite if it exceeds the range of a double.
-double complexity(const std::vector<TargetPart>& parts, const Spectrum& spectrum);
+double complexity(const std::vector<TargetPart>& parts, const KernelSpectrum& spectrum);
 
 }  // namespace headlens

@@ -35,7 +35,7 @@ bool enough(const Levels& levels, Index samples) {
   return levels.largest_left_out <= kNegligible * find_kappa(levels, samples, 0);
 }
 
-Levels enough_levels(const Spectrum& spectrum, Index samples, Index& degree) {
+Levels enough_levels(const KernelSpectrum& spectrum, Index samples, Index& degree) {
   for (degree = 3;; degree += 1 + degree / 3) {
     Levels levels = spectrum.levels(degree);
     if (enough(levels, samples)) return levels;
@@ -54,8 +54,8 @@ Prediction best_of_grid(double trace, Index samples, const std::function<double(
   return best;
 }
 
-LearningCurve::LearningCurve(const Spectrum& spectrum, const std::vector<TargetPart>& parts, double noise,
-                             Index most_samples)
+LearningCurve::LearningCurve(const KernelSpectrum& spectrum, const std::vector<TargetPart>& parts,
+                             double noise, Index most_samples)
     : levels_(enough_levels(spectrum, most_samples, degree_)), noise_square_(noise * noise) {
   double sum = 0;
   for (const TargetPart& part : parts) {

@@ -37,7 +37,7 @@ Prediction best_of_grid(double trace, Index samples, const std::function<double(
 class LearningCurve {
  public:
   // `most_samples` decides how many levels are needed; Error if too many.
-  LearningCurve(const Spectrum& spectrum, const std::vector<TargetPart>& parts, double noise,
+  LearningCurve(const KernelSpectrum& spectrum, const std::vector<TargetPart>& parts, double noise,
                 Index most_samples);
 
   LearningCurve(Levels levels, std::vector<LearnedPart> parts, double noise)

@@ -16,7 +16,7 @@
 
 namespace headlens {
 
-class NetworkSpectrum : public Spectrum {
+class NetworkSpectrum : public KernelSpectrum {
  public:
   NetworkSpectrum(Index dim, Index keys);
   double log_eigenvalue(Index query_degree, Index key_degree) const override;

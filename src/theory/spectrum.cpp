@@ -6,7 +6,7 @@
 
 namespace headlens {
 
-std::unique_ptr<Spectrum> make_spectrum(ModelKind model, Index dim, Index keys) {
+std::unique_ptr<KernelSpectrum> make_spectrum(ModelKind model, Index dim, Index keys) {
   ensure(model != ModelKind::brfa, "brfa is not diagonal in harmonics: biased_kernel.hpp");
   if (model == ModelKind::mlp) return std::make_unique<NetworkSpectrum>(dim, keys);
   return std::make_unique<AttentionSpectrum>(dim, keys);

@@ -23,9 +23,9 @@ struct Levels {
   double largest_left_out = 0;  // eigenvalue
 };
 
-class Spectrum {
+class KernelSpectrum {
  public:
-  virtual ~Spectrum() = default;
+  virtual ~KernelSpectrum() = default;
 
   // log of the eigenvalue of the functions (1/N) sum_i Y_a(x_0) Y_b(x_i), Y_a and Y_b harmonics of degrees a,
   // b.
@@ -35,6 +35,6 @@ class Spectrum {
   virtual Levels levels(Index degree) const = 0;
 };
 
-std::unique_ptr<Spectrum> make_spectrum(ModelKind model, Index dim, Index keys);
+std::unique_ptr<KernelSpectrum> make_spectrum(ModelKind model, Index dim, Index keys);
 
 }  // namespace headlens

@@ -61,7 +61,8 @@ void predict_heads(TheoryPoint& point, const TheoryOptions& options, const HeadC
 }
 
 // E[K^2] is the sum of the squares of all eigenvalues, that of the constant function included.
-void describe_kernel(Theory& theory, const TheoryOptions& options, const Spectrum& spectrum, Index degree) {
+void describe_kernel(Theory& theory, const TheoryOptions& options, const KernelSpectrum& spectrum,
+                     Index degree) {
   const double constant = std::exp(spectrum.log_eigenvalue(0, 0));
   double square = constant * constant;
   for (const auto& [eigenvalue, multiplicity] : spectrum.levels(degree).kept)

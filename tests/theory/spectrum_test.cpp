@@ -17,7 +17,7 @@ namespace {
 
 using namespace reference;
 
-double eigenvalue(const Spectrum& spectrum, Index a, Index b) {
+double eigenvalue(const KernelSpectrum& spectrum, Index a, Index b) {
   return std::exp(spectrum.log_eigenvalue(a, b));
 }
 
@@ -191,7 +191,7 @@ TEST(NetworkSpectrum, LevelsAreTheEigenvaluesWithTheirArrangements) {
 
 // lambda = E[K(x, x') Z(x, x')], Z the mean over the eigenfunctions phi of a level of phi(x) phi(x'), here of
 // degrees 0 and 1: <x_0, x'_0>^a (1/N) sum_ij <x_i, x'_j>, or <x_0, x'_0>^a.
-TEST(Spectrum, AgreesWithTheKernelOnRandomSets) {
+TEST(KernelSpectrum, AgreesWithTheKernelOnRandomSets) {
   constexpr Index kSets = 1000, kDim = 3, kKeys = 4;
   const auto draw = [&](std::uint64_t seed) {
     return generate({.dim = kDim, .min_keys = kKeys, .max_keys = kKeys, .count = kSets, .seed = seed}, {})

@@ -189,7 +189,7 @@ TEST(Complexity, IsFiniteInHighDimensionsAndRefusedBeyondNumbers) {
 }
 
 // A made-up kernel: 20 directions of eigenvalue 1, 280 of 0.02, and nothing else.
-class TwoLevels : public Spectrum {
+class TwoLevels : public KernelSpectrum {
  public:
   double log_eigenvalue(Index, Index key_degree) const override {
     return key_degree == 1 ? 0 : std::log(0.02);
