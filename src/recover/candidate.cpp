@@ -10,7 +10,7 @@
 #include "linalg/multiply.hpp"
 #include "linalg/vector_space.hpp"
 
-namespace headlens {
+namespace headlens::recovery {
 namespace {
 
 constexpr std::chrono::milliseconds kGrace{250};  // for loops to end by themselves, with what they have
@@ -133,4 +133,4 @@ Candidate copy_of(const Candidate& c) {
   return out;
 }
 
-}  // namespace headlens
+}  // namespace headlens::recovery

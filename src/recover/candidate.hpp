@@ -9,7 +9,7 @@
 #include "headlens/recover.hpp"
 #include "recover/levenberg_marquardt.hpp"
 
-namespace headlens {
+namespace headlens::recovery {
 
 // The examples, cut: the last eighth (at least one) is held out.
 struct Split {
@@ -109,4 +109,4 @@ inline constexpr double kTight = 1e-9;
 // Below this the start has found the layer and is worth polishing.
 inline constexpr double kNear = 1e-3;
 
-}  // namespace headlens
+}  // namespace headlens::recovery

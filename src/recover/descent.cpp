@@ -10,7 +10,7 @@
 #include "linalg/multiply.hpp"
 #include "linalg/vector_space.hpp"
 
-namespace headlens {
+namespace headlens::recovery {
 namespace {
 
 constexpr double kRate = 1e-2;  // in units in which tokens and labels have size one
@@ -127,4 +127,4 @@ Candidate find_by_descent(const Split& split, const RecoverOptions& options, Eff
   return best;
 }
 
-}  // namespace headlens
+}  // namespace headlens::recovery

@@ -10,7 +10,7 @@
 
 #include "recover/candidate.hpp"
 
-namespace headlens {
+namespace headlens::recovery {
 
 // Where a start of this number begins.
 Candidate random_layer(Index dim, Index outputs, Index heads, std::uint64_t seed, int start);
@@ -22,4 +22,4 @@ Candidate descend(const Split& split, Candidate from, int steps, Effort& effort)
 // Starts until one predicts the held-out examples to 8 digits; the one of lowest held-out error.
 Candidate find_by_descent(const Split& split, const RecoverOptions& options, Effort& effort);
 
-}  // namespace headlens
+}  // namespace headlens::recovery

@@ -9,7 +9,7 @@
 #include "recover/certificate/bounds.hpp"
 #include "recover/polish.hpp"
 
-namespace headlens {
+namespace headlens::recovery {
 namespace {
 
 constexpr double kApart = 1e-2;  // of Theta: how far a head that may be two is pulled apart
@@ -140,4 +140,4 @@ std::optional<Linearisation> grow(const Split& split, const Linearisation& from,
   return helpful;
 }
 
-}  // namespace headlens
+}  // namespace headlens::recovery

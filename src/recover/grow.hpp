@@ -4,7 +4,7 @@
 
 #include "recover/linearisation.hpp"
 
-namespace headlens {
+namespace headlens::recovery {
 
 // Entries of Theta: every attempt takes some ten factorisations. left_over.hpp has a way for more.
 inline constexpr Index kMostGrown = 512;
@@ -17,4 +17,4 @@ std::optional<Linearisation> grow(const Split& split, const Linearisation& from,
 // Heads that are not needed left out, one by one, as long as the labels stay explained to rounding.
 Linearisation shed(const Split& split, Linearisation at, Effort& effort);
 
-}  // namespace headlens
+}  // namespace headlens::recovery

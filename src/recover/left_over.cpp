@@ -12,7 +12,7 @@
 #include "recover/grow.hpp"
 #include "recover/linearisation.hpp"
 
-namespace headlens {
+namespace headlens::recovery {
 namespace {
 
 constexpr int kFreshStarts = 2;
@@ -121,4 +121,4 @@ Candidate grow_large(const Split& split, Candidate candidate, std::uint64_t seed
   return candidate;
 }
 
-}  // namespace headlens
+}  // namespace headlens::recovery

@@ -10,7 +10,7 @@
 
 #include "recover/candidate.hpp"
 
-namespace headlens {
+namespace headlens::recovery {
 
 struct LeftOver {
   double z = 0;          // the largest of all attempts
@@ -26,4 +26,4 @@ bool is_beyond_factors(const Split& split, Index heads);
 // The candidate, with more heads where they leave less than a tenth of the held-out error.
 Candidate grow_large(const Split& split, Candidate candidate, std::uint64_t seed, Effort& effort);
 
-}  // namespace headlens
+}  // namespace headlens::recovery

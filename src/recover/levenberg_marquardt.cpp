@@ -8,7 +8,7 @@
 
 #include "linalg/vector_space.hpp"
 
-namespace headlens {
+namespace headlens::recovery {
 namespace {
 
 using backend::LayerPoint;
@@ -164,4 +164,4 @@ LmResult minimise(const LayerProblem& problem, std::unique_ptr<LayerPoint>& poin
   return Minimisation(problem, point, options).run(expired, progress);
 }
 
-}  // namespace headlens
+}  // namespace headlens::recovery

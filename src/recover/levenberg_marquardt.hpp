@@ -13,7 +13,7 @@
 #include "backend/layer_problem.hpp"
 #include "headlens/execution.hpp"
 
-namespace headlens {
+namespace headlens::recovery {
 
 struct LmOptions {
   double ridge = 1e-3;
@@ -46,4 +46,4 @@ using LmProgress = std::function<void(int step, double relative_squares)>;
 LmResult minimise(const backend::LayerProblem& problem, std::unique_ptr<backend::LayerPoint>& point,
                   const LmOptions& options, const std::function<bool()>& expired, const LmProgress& progress);
 
-}  // namespace headlens
+}  // namespace headlens::recovery

@@ -11,7 +11,7 @@
 #include "linalg/vector_space.hpp"
 #include "recover/certificate/verdict.hpp"
 
-namespace headlens {
+namespace headlens::recovery {
 namespace {
 
 constexpr Index kMostUnknowns = 1100;               // entries of Theta: the factor has the square of that
@@ -244,4 +244,4 @@ std::optional<Linearisation> linearise(const Split& split, const Matrix<double>&
   return out;
 }
 
-}  // namespace headlens
+}  // namespace headlens::recovery

@@ -15,7 +15,7 @@
 
 #include "recover/candidate.hpp"
 
-namespace headlens {
+namespace headlens::recovery {
 
 struct Linearisation {
   Matrix<double> theta;     // (d, m d)
@@ -56,4 +56,4 @@ struct Projected {
 };
 std::optional<Projected> project(const Split& split, const Matrix<double>& theta, int threads);
 
-}  // namespace headlens
+}  // namespace headlens::recovery

@@ -12,7 +12,7 @@
 #include "linalg/vector_space.hpp"
 #include "recover/certificate/verdict.hpp"
 
-namespace headlens {
+namespace headlens::recovery {
 namespace {
 
 constexpr Index kBlockRows = 512;            // tokens in a block, about
@@ -212,4 +212,4 @@ Candidate find_by_moments(const Split& split, const HeadSpan& span, const Recove
   return out;
 }
 
-}  // namespace headlens
+}  // namespace headlens::recovery

@@ -19,7 +19,7 @@
 
 #include "recover/spectral.hpp"
 
-namespace headlens {
+namespace headlens::recovery {
 
 // G for the first `heads` directions: slice r is rows r m .. r m + m - 1 of (m m, m).
 Matrix<double> third_moment(const Split& split, const HeadSpan& span, Index heads, Effort& effort);
@@ -31,4 +31,4 @@ Matrix<double> common_factors(const Matrix<double>& third, std::uint64_t seed);
 Candidate find_by_moments(const Split& split, const HeadSpan& span, const RecoverOptions& options,
                           Effort& effort);
 
-}  // namespace headlens
+}  // namespace headlens::recovery

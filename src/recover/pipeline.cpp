@@ -26,6 +26,7 @@
 #include "recover/unit_scales.hpp"
 
 namespace headlens {
+namespace recovery {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -56,7 +57,7 @@ double predicted_bytes(const Split& split, Index heads) {
 template <class Work>
 auto timed(Certificate& certificate, const std::string& name, Work&& work) {
   Phase phase{name, 0};
-  auto result = headlens::timed(phase.seconds, work);
+  auto result = recovery::timed(phase.seconds, work);
   certificate.phases.push_back(std::move(phase));
   return result;
 }
@@ -222,7 +223,37 @@ void recover_heads(const Split& split, const Units& units, const RecoverOptions&
   if (returned) recovery.layer = recovery.best;
 }
 
+Recovery recover_layer(const Examples& examples, const RecoverOptions& options, const Execution& execution) {
+  const Heed heeding(execution);
+  const auto start = Clock::now();
+  Effort effort(options, execution);
+  Recovery recovery;
+  Certificate& certificate = recovery.certificate;
+  const bool any_layer = !knows_parities(options.method);
+  const Units units = any_layer ? units_of(examples) : plain_units(examples);  // those of a parity are known
+  require_representable(units);
+  const Examples scaled =
+      options.best_fit ? with_equal_inputs_together(in_units(examples, units)) : in_units(examples, units);
+  const Split split = options.best_fit ? hold_out_whole_inputs(scaled) : hold_out(scaled);
+  certificate.examples = examples.count();
+  certificate.held_out = split.held_x.rows / split.tokens;
+  certificate.backend = effort.context().machine.name();
+  if (any_layer)
+    recover_heads(split, units, options, effort, recovery);
+  else
+    learn_parity(split, options, effort, recovery);
+  certificate.trials.push_back({certificate.heads, certificate.train_error, certificate.held_out_error});
+  certificate.starts = effort.starts;
+  certificate.steps = effort.steps;
+  certificate.inner_steps = effort.inner;
+  certificate.trace = std::move(effort.trace);
+  if (certificate.noise) *certificate.noise = std::scalbn(*certificate.noise, units.labels);
+  certificate.seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  return recovery;
+}
+
 }  // namespace
+}  // namespace recovery
 
 std::string name(RecoveryStatus status) {
   constexpr const char* names[] = {"recovered",      "approximate", "needs_more_examples",
@@ -255,32 +286,7 @@ void RecoverOptions::validate() const {
 
 Recovery recover(const Examples& examples, const RecoverOptions& options, const Execution& execution) {
   options.validate();
-  const Heed heeding(execution);
-  const auto start = Clock::now();
-  Effort effort(options, execution);
-  Recovery recovery;
-  Certificate& certificate = recovery.certificate;
-  const bool any_layer = !knows_parities(options.method);
-  const Units units = any_layer ? units_of(examples) : plain_units(examples);  // those of a parity are known
-  require_representable(units);
-  const Examples scaled =
-      options.best_fit ? with_equal_inputs_together(in_units(examples, units)) : in_units(examples, units);
-  const Split split = options.best_fit ? hold_out_whole_inputs(scaled) : hold_out(scaled);
-  certificate.examples = examples.count();
-  certificate.held_out = split.held_x.rows / split.tokens;
-  certificate.backend = effort.context().machine.name();
-  if (any_layer)
-    recover_heads(split, units, options, effort, recovery);
-  else
-    learn_parity(split, options, effort, recovery);
-  certificate.trials.push_back({certificate.heads, certificate.train_error, certificate.held_out_error});
-  certificate.starts = effort.starts;
-  certificate.steps = effort.steps;
-  certificate.inner_steps = effort.inner;
-  certificate.trace = std::move(effort.trace);
-  if (certificate.noise) *certificate.noise = std::scalbn(*certificate.noise, units.labels);
-  certificate.seconds = std::chrono::duration<double>(Clock::now() - start).count();
-  return recovery;
+  return recovery::recover_layer(examples, options, execution);
 }
 
 }  // namespace headlens

@@ -8,7 +8,7 @@
 #include "linalg/vector_space.hpp"
 #include "recover/certificate/bounds.hpp"
 
-namespace headlens {
+namespace headlens::recovery {
 namespace {
 
 constexpr int kMostSteps = 100, kMostRejections = 10;
@@ -86,4 +86,4 @@ std::optional<Linearisation> polish(const Split& dense, Linearisation at, const 
   return at;
 }
 
-}  // namespace headlens
+}  // namespace headlens::recovery

@@ -6,7 +6,7 @@
 
 #include "recover/linearisation.hpp"
 
-namespace headlens {
+namespace headlens::recovery {
 
 // From theta down to where rounding forbids another step; the best point that was seen. No value where theta
 // cannot be linearised. Ends early if the effort must stop.
@@ -15,4 +15,4 @@ std::optional<Linearisation> polish(const Split& dense, const Matrix<double>& th
 std::optional<Linearisation> polish(const Split& dense, Linearisation from, const std::string& phase,
                                     Effort& effort);
 
-}  // namespace headlens
+}  // namespace headlens::recovery

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-namespace headlens {
+namespace headlens::recovery {
 namespace {
 
 LmOptions polish_options() { return {.ridge = 1e-12, .mu = 1e-5, .max_steps = 60, .stall_steps = 12}; }
@@ -117,4 +117,4 @@ Candidate reduce(const Split& split, Candidate candidate, double slack, Effort& 
   return candidate;
 }
 
-}  // namespace headlens
+}  // namespace headlens::recovery

@@ -4,7 +4,7 @@
 
 #include "recover/candidate.hpp"
 
-namespace headlens {
+namespace headlens::recovery {
 
 // Drops heads of |W| below 1e-3 of the largest, then, as long as the held-out error stays proven or does not
 // grow by more than `slack` (relative), merges the two heads of closest Theta or drops the one of smallest W,
@@ -15,4 +15,4 @@ Candidate reduce(const Split& split, Candidate candidate, double slack, Effort& 
 // given.
 bool looks_degenerate(const Candidate& candidate);
 
-}  // namespace headlens
+}  // namespace headlens::recovery

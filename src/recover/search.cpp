@@ -9,7 +9,7 @@
 #include "recover/certificate/whiteness.hpp"
 #include "recover/reduce.hpp"
 
-namespace headlens {
+namespace headlens::recovery {
 namespace {
 
 constexpr double kAgreement = 0.05;   // relative distance at which two starts have found the same noisy heads
@@ -213,4 +213,4 @@ bool more_heads_help(const Split& split, const Found& found, const Starts& start
   return explains_better(more.best, found.best);
 }
 
-}  // namespace headlens
+}  // namespace headlens::recovery

@@ -4,7 +4,7 @@
 #include "recover/certificate/nudge.hpp"
 #include "recover/spectral.hpp"
 
-namespace headlens {
+namespace headlens::recovery {
 
 // Where starts come from: the seed, and the span of the heads if that was asked for.
 struct Starts {
@@ -40,4 +40,4 @@ void seek_agreement(const Split& split, const Starts& starts, Effort& effort, Fo
 bool more_heads_help(const Split& split, const Found& found, const Starts& starts, Effort& effort,
                      Certificate& certificate);
 
-}  // namespace headlens
+}  // namespace headlens::recovery

@@ -15,7 +15,7 @@
 #include "linalg/tiles.hpp"
 #include "linalg/vector_space.hpp"
 
-namespace headlens {
+namespace headlens::recovery {
 namespace {
 
 constexpr Index kBlockRows = 512;  // tokens in a block, about
@@ -186,4 +186,4 @@ Matrix<double> spectral_start(const Split& split, const HeadSpan& span, Index he
   return best;
 }
 
-}  // namespace headlens
+}  // namespace headlens::recovery

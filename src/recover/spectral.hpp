@@ -15,7 +15,7 @@
 
 #include "recover/candidate.hpp"
 
-namespace headlens {
+namespace headlens::recovery {
 
 struct HeadSpan {
   Matrix<double> theta;        // (d, q d): q orthonormal matrices, by falling singular value
@@ -37,4 +37,4 @@ HeadSpan head_span(const Split& split, Index count, std::uint64_t seed, Effort& 
 Matrix<double> spectral_start(const Split& split, const HeadSpan& span, Index heads, std::uint64_t seed,
                               int start, Effort& effort);
 
-}  // namespace headlens
+}  // namespace headlens::recovery

@@ -5,7 +5,7 @@
 
 #include "headlens/error.hpp"
 
-namespace headlens {
+namespace headlens::recovery {
 namespace {
 
 constexpr int kLargestExponent = 960;  // of an entry's unit: leaves room for the entries themselves
@@ -85,4 +85,4 @@ AttentionLayer from_units(const Units& units, const AttentionLayer& layer) {
   return out;
 }
 
-}  // namespace headlens
+}  // namespace headlens::recovery

@@ -8,7 +8,7 @@
 #include "headlens/recover.hpp"
 #include "linalg/matrix.hpp"
 
-namespace headlens {
+namespace headlens::recovery {
 
 struct Units {
   std::vector<int> tokens;  // t (d)
@@ -25,4 +25,4 @@ AttentionLayer from_units(const Units& units, const AttentionLayer& layer);
 // Throws if a layer of these units has entries that a double cannot hold.
 void require_representable(const Units& units);
 
-}  // namespace headlens
+}  // namespace headlens::recovery

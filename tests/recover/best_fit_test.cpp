@@ -11,7 +11,7 @@
 #include "headlens/error.hpp"
 #include "recover/certificate/noise_floor.hpp"
 
-namespace headlens {
+namespace headlens::recovery {
 namespace {
 
 constexpr Index kTokens = 3, kDim = 4;
@@ -255,4 +255,4 @@ TEST(ExcessError, IntervalHoldsTheDistanceToTheBestFunction) {
 }
 
 }  // namespace
-}  // namespace headlens
+}  // namespace headlens::recovery

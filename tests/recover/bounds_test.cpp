@@ -12,7 +12,7 @@
 #include "reference/attention_jacobian.hpp"
 #include "small_layer.hpp"
 
-namespace headlens {
+namespace headlens::recovery {
 namespace {
 
 struct Problem : SmallLayer {
@@ -101,4 +101,4 @@ TEST(Bounds, FollowTheUnitsOfTheCoordinates) {
 }
 
 }  // namespace
-}  // namespace headlens
+}  // namespace headlens::recovery

@@ -13,7 +13,7 @@
 #include "recover/certificate/token_span.hpp"
 #include "recover/certificate/verdict.hpp"
 
-namespace headlens {
+namespace headlens::recovery {
 namespace {
 
 void scale_head(Array& a, Index i, double factor) {
@@ -321,4 +321,4 @@ TEST(Certificate, SaysWhyAndWhatNext) {
 }
 
 }  // namespace
-}  // namespace headlens
+}  // namespace headlens::recovery

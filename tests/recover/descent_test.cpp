@@ -10,7 +10,7 @@
 #include "attention/packing.hpp"
 #include "headlens/error.hpp"
 
-namespace headlens {
+namespace headlens::recovery {
 namespace {
 
 struct Plant {
@@ -124,4 +124,4 @@ TEST(Descent, NeedsTheNumberOfHeads) {
 }
 
 }  // namespace
-}  // namespace headlens
+}  // namespace headlens::recovery

@@ -9,7 +9,7 @@
 #include "base/random.hpp"
 #include "headlens/recover.hpp"
 
-namespace headlens {
+namespace headlens::recovery {
 namespace {
 
 constexpr Index kDim = 12, kFew = 3, kCount = 480, kTokens = 4;
@@ -91,4 +91,4 @@ TEST(LeftOver, GrowsLargeLayers) {
 }
 
 }  // namespace
-}  // namespace headlens
+}  // namespace headlens::recovery

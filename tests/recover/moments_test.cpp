@@ -12,7 +12,7 @@
 #include "base/random.hpp"
 #include "headlens/error.hpp"
 
-namespace headlens {
+namespace headlens::recovery {
 namespace {
 
 struct MomentPlant {
@@ -154,4 +154,4 @@ TEST(Moments, NeedFourTokens) {
 }
 
 }  // namespace
-}  // namespace headlens
+}  // namespace headlens::recovery

@@ -10,7 +10,7 @@
 #include "headlens/error.hpp"
 #include "headlens/hardness.hpp"
 
-namespace headlens {
+namespace headlens::recovery {
 namespace {
 
 struct ParityPlant {
@@ -327,4 +327,4 @@ TEST(HardLayers, KeepTheirHeadsFromMethodsForAnyLayer) {
 }
 
 }  // namespace
-}  // namespace headlens
+}  // namespace headlens::recovery

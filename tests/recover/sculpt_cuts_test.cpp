@@ -8,7 +8,7 @@
 #include "recover/sculpt/sum.hpp"
 #include "sculpt_plant.hpp"
 
-namespace headlens {
+namespace headlens::recovery {
 namespace {
 
 using namespace sculpting;
@@ -153,4 +153,4 @@ TEST(Sculpt, LowestScoresLeavesOutRowsWithoutOne) {
 }
 
 }  // namespace
-}  // namespace headlens
+}  // namespace headlens::recovery

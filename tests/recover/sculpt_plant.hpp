@@ -10,7 +10,7 @@
 #include "linalg/vector_space.hpp"
 #include "recover/candidate.hpp"
 
-namespace headlens {
+namespace headlens::recovery {
 
 using Vector = std::vector<double>;
 
@@ -66,4 +66,4 @@ inline double inside_span(const Matrix<double>& rows, const Vector& u) {
   return std::sqrt(sum);
 }
 
-}  // namespace headlens
+}  // namespace headlens::recovery

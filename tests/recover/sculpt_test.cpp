@@ -14,7 +14,7 @@
 #include "recover/sculpt/sum.hpp"
 #include "sculpt_plant.hpp"
 
-namespace headlens {
+namespace headlens::recovery {
 namespace {
 
 using namespace sculpting;
@@ -235,4 +235,4 @@ TEST(Sculpt, NeverPresentsWhatItDidNotFind) {
 }
 
 }  // namespace
-}  // namespace headlens
+}  // namespace headlens::recovery

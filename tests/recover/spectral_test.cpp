@@ -9,7 +9,7 @@
 #include "attention/packing.hpp"
 #include "linalg/eigen.hpp"
 
-namespace headlens {
+namespace headlens::recovery {
 namespace {
 
 // T itself, one triple at a time, from labels without their linear part (d = e).
@@ -136,4 +136,4 @@ TEST(Spectral, DoesNotDependOnThreads) {
 }
 
 }  // namespace
-}  // namespace headlens
+}  // namespace headlens::recovery

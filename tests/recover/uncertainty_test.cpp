@@ -13,7 +13,7 @@
 #include "reference/attention_jacobian.hpp"
 #include "small_layer.hpp"
 
-namespace headlens {
+namespace headlens::recovery {
 namespace {
 
 struct Problem : SmallLayer {
@@ -118,4 +118,4 @@ TEST(Certificate, NamesTheHeadThatTheExamplesHardlySee) {
 }
 
 }  // namespace
-}  // namespace headlens
+}  // namespace headlens::recovery

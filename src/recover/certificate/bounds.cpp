@@ -10,7 +10,7 @@
 #include "linalg/eigen.hpp"
 #include "linalg/vector_space.hpp"
 
-namespace headlens {
+namespace headlens::recovery {
 namespace {
 
 constexpr double kEpsilon = std::numeric_limits<double>::epsilon();
@@ -200,4 +200,4 @@ Bounds bound_errors(const Linearisation& at, const std::vector<double>& weights)
   return out;
 }
 
-}  // namespace headlens
+}  // namespace headlens::recovery

@@ -9,7 +9,7 @@
 
 #include "recover/linearisation.hpp"
 
-namespace headlens {
+namespace headlens::recovery {
 
 struct HeadBound {
   double theta = 0, w = 0;  // |error|_F stays below these; infinite where nothing can be said
@@ -38,4 +38,4 @@ bool at_rounding(const Linearisation& at);
 bool explained(const Linearisation& at);
 bool explained(const Split& split, const Candidate& candidate, int threads);
 
-}  // namespace headlens
+}  // namespace headlens::recovery

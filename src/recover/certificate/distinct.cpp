@@ -6,7 +6,7 @@
 
 #include "base/parallel.hpp"
 
-namespace headlens {
+namespace headlens::recovery {
 namespace {
 
 constexpr Index kAsk = 1024;   // examples between two questions whether to stop
@@ -56,4 +56,4 @@ bool held_out_is_fresh(const Split& split, Index heads) {
   return false;
 }
 
-}  // namespace headlens
+}  // namespace headlens::recovery

@@ -4,11 +4,11 @@
 
 #include "recover/candidate.hpp"
 
-namespace headlens {
+namespace headlens::recovery {
 
 // Does a held-out example differ from all others, and are its tokens not all of a small vocabulary? If not,
 // predicting the held-out examples proves little, and the other examples must be evidence enough by their
 // number.
 bool held_out_is_fresh(const Split& split, Index heads);
 
-}  // namespace headlens
+}  // namespace headlens::recovery

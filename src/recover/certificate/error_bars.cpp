@@ -8,7 +8,7 @@
 #include "base/random.hpp"
 #include "linalg/vector_space.hpp"
 
-namespace headlens {
+namespace headlens::recovery {
 namespace {
 
 constexpr double kConfidence = 0.95;
@@ -98,4 +98,4 @@ ErrorBars error_bars(const backend::LayerProblem& problem, const backend::LayerP
   return out;
 }
 
-}  // namespace headlens
+}  // namespace headlens::recovery

@@ -16,7 +16,7 @@
 
 #include "backend/layer_problem.hpp"
 
-namespace headlens {
+namespace headlens::recovery {
 
 enum class ResidualIs { noise, anything };
 
@@ -34,4 +34,4 @@ struct ErrorBars {
 ErrorBars error_bars(const backend::LayerProblem& problem, const backend::LayerPoint& point,
                      ResidualIs residual, std::uint64_t seed, const std::function<bool()>& stop);
 
-}  // namespace headlens
+}  // namespace headlens::recovery

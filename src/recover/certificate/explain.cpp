@@ -9,7 +9,7 @@
 #include "linalg/vector_space.hpp"
 #include "recover/certificate/token_span.hpp"
 
-namespace headlens {
+namespace headlens::recovery {
 namespace {
 
 constexpr double kSaturated = 1e-6;  // of a row's weight: what a saturated head leaves to all other tokens
@@ -342,4 +342,4 @@ void explain(const Situation& s, Certificate& certificate) {
   certificate.advice = words.advice;
 }
 
-}  // namespace headlens
+}  // namespace headlens::recovery

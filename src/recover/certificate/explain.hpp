@@ -3,7 +3,7 @@
 
 #include "recover/certificate/verdict.hpp"
 
-namespace headlens {
+namespace headlens::recovery {
 
 struct Situation {
   const Split& split;
@@ -16,4 +16,4 @@ struct Situation {
 // Fills reason, advice, heads_in_doubt and unseen_directions for the status that the certificate has.
 void explain(const Situation& situation, Certificate& certificate);
 
-}  // namespace headlens
+}  // namespace headlens::recovery

@@ -6,7 +6,7 @@
 #include "linalg/blas.hpp"
 #include "linalg/vector_space.hpp"
 
-namespace headlens {
+namespace headlens::recovery {
 namespace {
 
 constexpr Index kMostSubsets = 12;  // heads of which every subset is tried; of more, single ones and pairs
@@ -97,4 +97,4 @@ std::vector<Index> mirrored_heads(const Split& examples, const Candidate& candid
   return {};
 }
 
-}  // namespace headlens
+}  // namespace headlens::recovery

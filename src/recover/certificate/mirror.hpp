@@ -11,11 +11,11 @@
 
 #include "recover/certificate/bounds.hpp"
 
-namespace headlens {
+namespace headlens::recovery {
 
 // bounds: absolute, of every head. Heads that may be turned over without moving the labels of the examples by
 // more than label_error (a norm over all equations of `examples`); empty if some example is not symmetric.
 std::vector<Index> mirrored_heads(const Split& examples, const Candidate& candidate, double label_error,
                                   const std::vector<HeadBound>& bounds);
 
-}  // namespace headlens
+}  // namespace headlens::recovery

@@ -8,7 +8,7 @@
 #include <numeric>
 #include <vector>
 
-namespace headlens {
+namespace headlens::recovery {
 namespace {
 
 constexpr double kConfidence = 0.95;
@@ -150,4 +150,4 @@ BestFitReport excess_error(const Split& split, const Candidate& candidate, int t
   return out;
 }
 
-}  // namespace headlens
+}  // namespace headlens::recovery

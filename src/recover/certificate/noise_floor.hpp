@@ -15,7 +15,7 @@
 
 #include "recover/candidate.hpp"
 
-namespace headlens {
+namespace headlens::recovery {
 
 // The examples with those of equal X side by side, in the order in which each X comes first.
 Examples with_equal_inputs_together(const Examples& examples);
@@ -34,4 +34,4 @@ NoiseFloor noise_floor(const Split& split);
 // Everything relative to |Y| of the held-out examples, with a 95% interval from the spread over distinct X.
 BestFitReport excess_error(const Split& split, const Candidate& candidate, int threads);
 
-}  // namespace headlens
+}  // namespace headlens::recovery

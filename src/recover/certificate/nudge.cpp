@@ -6,7 +6,7 @@
 #include "base/random.hpp"
 #include "linalg/vector_space.hpp"
 
-namespace headlens {
+namespace headlens::recovery {
 namespace {
 
 constexpr double kNudge = 1e-3;
@@ -42,4 +42,4 @@ bool returns_after_nudge(const Split& split, const Candidate& candidate, std::ui
   return false;
 }
 
-}  // namespace headlens
+}  // namespace headlens::recovery

@@ -3,7 +3,7 @@
 
 #include "recover/candidate.hpp"
 
-namespace headlens {
+namespace headlens::recovery {
 
 struct Challenge {
   bool agrees = false;           // an independent start ended at the same heads
@@ -21,4 +21,4 @@ bool returns_after_nudge(const Split& split, const Candidate& candidate, std::ui
 // Relative distance of two candidates, over matched heads.
 double distance(const Candidate& a, const Candidate& b);
 
-}  // namespace headlens
+}  // namespace headlens::recovery

@@ -16,7 +16,7 @@
 #include "recover/polish.hpp"
 #include "recover/reduce.hpp"
 
-namespace headlens {
+namespace headlens::recovery {
 namespace {
 
 constexpr double kFaintLogits = 1e-6;  // or an error of Theta that moves no logit by more than this
@@ -248,4 +248,4 @@ Proof prove(const Split& split, Candidate& candidate, const std::vector<double>&
   return proof;
 }
 
-}  // namespace headlens
+}  // namespace headlens::recovery

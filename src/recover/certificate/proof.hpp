@@ -4,7 +4,7 @@
 
 #include "recover/certificate/bounds.hpp"
 
-namespace headlens {
+namespace headlens::recovery {
 
 // Why heads that predict every label are not determined all the same.
 enum class Doubt {
@@ -64,4 +64,4 @@ Proof prove(const Split& split, Candidate& candidate, const std::vector<double>&
 double relative_to_truth(double error, double size);
 inline constexpr double kWidestBar = 1e-2;  // relative, of a head that is called recovered
 
-}  // namespace headlens
+}  // namespace headlens::recovery

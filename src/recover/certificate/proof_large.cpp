@@ -20,7 +20,7 @@
 #include "recover/certificate/verdict.hpp"
 #include "recover/certificate/weakest_direction.hpp"
 
-namespace headlens {
+namespace headlens::recovery {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -120,4 +120,4 @@ Proof prove_large(const Split& split, const Candidate& candidate, const std::vec
   return proof;
 }
 
-}  // namespace headlens
+}  // namespace headlens::recovery

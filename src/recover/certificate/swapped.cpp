@@ -4,7 +4,7 @@
 #include <cmath>
 #include <numeric>
 
-namespace headlens {
+namespace headlens::recovery {
 namespace {
 
 constexpr double kAbove = 10;   // bars: W that differ by more are different
@@ -139,4 +139,4 @@ std::vector<Index> swappable_heads(const Split& examples, const Candidate& candi
   return {};
 }
 
-}  // namespace headlens
+}  // namespace headlens::recovery

@@ -8,7 +8,7 @@
 
 #include "recover/certificate/bounds.hpp"
 
-namespace headlens {
+namespace headlens::recovery {
 
 // Two heads that such tokens do not tie together, judged by their absolute bounds; empty if there are none.
 std::vector<Index> swappable_heads(const Split& examples, const Candidate& candidate,
@@ -23,4 +23,4 @@ struct TokenGroups {
 };
 TokenGroups token_groups(MatrixView<const double> tokens);
 
-}  // namespace headlens
+}  // namespace headlens::recovery

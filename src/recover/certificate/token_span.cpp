@@ -8,7 +8,7 @@
 #include "linalg/eigen.hpp"
 #include "linalg/vector_space.hpp"
 
-namespace headlens {
+namespace headlens::recovery {
 namespace {
 
 constexpr double kNever =
@@ -60,4 +60,4 @@ std::string describe_direction(const std::vector<double>& direction) {
   return text + " of the tokens";
 }
 
-}  // namespace headlens
+}  // namespace headlens::recovery

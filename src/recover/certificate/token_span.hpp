@@ -6,7 +6,7 @@
 
 #include "recover/candidate.hpp"
 
-namespace headlens {
+namespace headlens::recovery {
 
 // Orthonormal, in the coordinates of the examples.
 std::vector<std::vector<double>> unseen_directions(const Split& split);
@@ -17,4 +17,4 @@ bool means_are_seen(const Split& split);
 // "coordinate 3 of the tokens", "coordinates 0 to 4 of the tokens in one combination": for people.
 std::string describe_direction(const std::vector<double>& direction);
 
-}  // namespace headlens
+}  // namespace headlens::recovery

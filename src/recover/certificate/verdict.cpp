@@ -9,7 +9,7 @@
 #include "recover/certificate/error_bars.hpp"
 #include "recover/certificate/weakest_direction.hpp"
 
-namespace headlens {
+namespace headlens::recovery {
 
 double examples_per_unknown(const Split& split, Index heads) {
   const double d = static_cast<double>(split.train_x.cols), e = static_cast<double>(split.train_y.cols);
@@ -104,4 +104,4 @@ bool describe_noisy(const Split& split, const Candidate& candidate, const Units&
   return true;
 }
 
-}  // namespace headlens
+}  // namespace headlens::recovery

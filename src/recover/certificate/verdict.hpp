@@ -5,7 +5,7 @@
 #include "recover/certificate/proof.hpp"
 #include "recover/unit_scales.hpp"
 
-namespace headlens {
+namespace headlens::recovery {
 
 // Equations per unknown: n k e / (m d (d + e)), which is n k / (2 m d) for e = d.
 double examples_per_unknown(const Split& split, Index heads);
@@ -39,4 +39,4 @@ std::vector<Index> heads_beyond(const Certificate& certificate, double bar);
 bool describe_noisy(const Split& split, const Candidate& candidate, const Units& units, std::uint64_t seed,
                     Effort& effort, Certificate& certificate);
 
-}  // namespace headlens
+}  // namespace headlens::recovery

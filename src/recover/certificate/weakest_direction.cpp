@@ -7,7 +7,7 @@
 #include "linalg/eigen.hpp"
 #include "linalg/vector_space.hpp"
 
-namespace headlens {
+namespace headlens::recovery {
 namespace {
 
 constexpr int kMostSteps = 40, kWindow = 4;
@@ -135,4 +135,4 @@ WeakestDirection weakest_direction(const backend::LayerProblem& problem, const b
   return out;
 }
 
-}  // namespace headlens
+}  // namespace headlens::recovery

@@ -9,7 +9,7 @@
 
 #include "backend/layer_problem.hpp"
 
-namespace headlens {
+namespace headlens::recovery {
 
 struct WeakestDirection {
   // |Theta| times the singular value over |Y|: by which share the labels change when Theta moves by its own
@@ -28,4 +28,4 @@ WeakestDirection weakest_direction(const backend::LayerProblem& problem, const b
                                    const std::vector<Matrix<double>>& starts,
                                    const std::function<bool()>& stop);
 
-}  // namespace headlens
+}  // namespace headlens::recovery

@@ -7,7 +7,7 @@
 #include "base/parallel.hpp"
 #include "base/random.hpp"
 
-namespace headlens {
+namespace headlens::recovery {
 namespace {
 
 constexpr int kFunctions = 64;  // of each kind
@@ -95,4 +95,4 @@ Whiteness residual_whiteness(const Split& split, const Matrix<double>& residual,
           static_cast<double>(heads) * d * (d + e) / std::sqrt(pairs)};
 }
 
-}  // namespace headlens
+}  // namespace headlens::recovery

@@ -10,7 +10,7 @@
 
 #include "recover/candidate.hpp"
 
-namespace headlens {
+namespace headlens::recovery {
 
 struct Whiteness {
   double between_tokens = 0;  // z-score of (a)
@@ -26,4 +26,4 @@ Whiteness residual_whiteness(const Split& split, const Candidate& candidate, std
 Whiteness residual_whiteness(const Split& split, const Matrix<double>& residual, Index heads,
                              std::uint64_t seed);
 
-}  // namespace headlens
+}  // namespace headlens::recovery

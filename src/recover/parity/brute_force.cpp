@@ -8,7 +8,7 @@
 #include "headlens/hardness.hpp"
 #include "recover/parity/parity.hpp"
 
-namespace headlens {
+namespace headlens::recovery {
 namespace {
 
 constexpr double kBlock = 1024;  // candidates of a task
@@ -221,4 +221,4 @@ BestSet search_sums(const ActiveExamples& active, Index size, Effort& effort) {
   return size <= kMostSummed ? search<StepQuery>(active, size, effort) : BestSet{};
 }
 
-}  // namespace headlens
+}  // namespace headlens::recovery

@@ -5,7 +5,7 @@
 
 #include "recover/parity/parity.hpp"
 
-namespace headlens {
+namespace headlens::recovery {
 namespace {
 
 // Unknown 0 is the constant, unknown j the membership of coordinate j; bit d is the right-hand side.
@@ -94,4 +94,4 @@ ParitySolution solve_parity(const ActiveExamples& active, Effort& effort) {
   return out;
 }
 
-}  // namespace headlens
+}  // namespace headlens::recovery

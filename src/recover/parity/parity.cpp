@@ -13,7 +13,7 @@
 #include "headlens/hardness.hpp"
 #include "linalg/vector_space.hpp"
 
-namespace headlens {
+namespace headlens::recovery {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -344,4 +344,4 @@ void learn_parity(const Split& split, const RecoverOptions& options, Effort& eff
   explain_parity(options, certificate);
 }
 
-}  // namespace headlens
+}  // namespace headlens::recovery

@@ -8,7 +8,7 @@
 
 #include "recover/candidate.hpp"
 
-namespace headlens {
+namespace headlens::recovery {
 
 // The examples with the control on, of one part of the split.
 struct ActiveExamples {
@@ -75,4 +75,4 @@ Candidate step_candidate(Index dim, const std::vector<Index>& set, const StepFit
 // The whole method: fills the certificate, and the layer if it is certified.
 void learn_parity(const Split& split, const RecoverOptions& options, Effort& effort, Recovery& recovery);
 
-}  // namespace headlens
+}  // namespace headlens::recovery

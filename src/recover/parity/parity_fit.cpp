@@ -6,7 +6,7 @@
 
 #include "recover/parity/parity.hpp"
 
-namespace headlens {
+namespace headlens::recovery {
 namespace {
 
 constexpr double kLeastSharpness = 0.25;
@@ -129,4 +129,4 @@ double squared_error(const ActiveExamples& active, const std::vector<Index>& set
   return sum;
 }
 
-}  // namespace headlens
+}  // namespace headlens::recovery

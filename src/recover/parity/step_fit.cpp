@@ -6,7 +6,7 @@
 #include "headlens/hardness.hpp"
 #include "recover/parity/parity.hpp"
 
-namespace headlens {
+namespace headlens::recovery {
 namespace {
 
 constexpr double kLeastJump = 1e-7;  // of the largest value: smaller ones are what a finite sharpness leaves
@@ -120,4 +120,4 @@ Candidate step_candidate(Index dim, const std::vector<Index>& set, const StepFit
   return out;
 }
 
-}  // namespace headlens
+}  // namespace headlens::recovery

@@ -11,7 +11,7 @@
 #include "linalg/tiles.hpp"
 #include "linalg/vector_space.hpp"
 
-namespace headlens::sculpting {
+namespace headlens::recovery::sculpting {
 namespace {
 
 constexpr Index kTileExamples = 256;
@@ -138,4 +138,4 @@ AcceptedRows lowest_scores(const std::vector<double>& score, Index count) {
   return out;
 }
 
-}  // namespace headlens::sculpting
+}  // namespace headlens::recovery::sculpting

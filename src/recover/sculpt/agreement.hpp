@@ -13,7 +13,7 @@
 
 #include "recover/candidate.hpp"
 
-namespace headlens::sculpting {
+namespace headlens::recovery::sculpting {
 
 inline constexpr double kOneHot = 0.95;
 
@@ -33,4 +33,4 @@ struct AcceptedRows {
 // The `count` rows of lowest finite score; ties by row.
 AcceptedRows lowest_scores(const std::vector<double>& score, Index count);
 
-}  // namespace headlens::sculpting
+}  // namespace headlens::recovery::sculpting

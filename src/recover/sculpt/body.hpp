@@ -11,7 +11,7 @@
 
 #include "recover/sculpt/slabs.hpp"
 
-namespace headlens::sculpting {
+namespace headlens::recovery::sculpting {
 
 struct LongDirections {
   Matrix<double> vectors;      // (count, d^2), orthonormal rows, longest first
@@ -37,4 +37,4 @@ std::unique_ptr<Body> carve_ellipsoid(const Cuts& cuts, const Effort& effort);
 // The seed draws the planes whose touching points show the long directions. `effort` outlives the body.
 std::unique_ptr<Body> carve_polytope(const Cuts& cuts, std::uint64_t seed, const Effort& effort);
 
-}  // namespace headlens::sculpting
+}  // namespace headlens::recovery::sculpting

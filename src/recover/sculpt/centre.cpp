@@ -8,7 +8,7 @@
 #include "linalg/multiply.hpp"
 #include "linalg/regularised.hpp"
 
-namespace headlens::sculpting {
+namespace headlens::recovery::sculpting {
 namespace {
 
 using Vector = std::vector<double>;
@@ -174,4 +174,4 @@ Centre find_centre(const Cuts& cuts, const Effort& effort) {
   return out;
 }
 
-}  // namespace headlens::sculpting
+}  // namespace headlens::recovery::sculpting

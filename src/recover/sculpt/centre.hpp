@@ -11,7 +11,7 @@
 
 #include "recover/sculpt/slabs.hpp"
 
-namespace headlens::sculpting {
+namespace headlens::recovery::sculpting {
 
 struct Centre {
   std::vector<double> theta;
@@ -21,4 +21,4 @@ struct Centre {
 };
 Centre find_centre(const Cuts& cuts, const Effort& effort);
 
-}  // namespace headlens::sculpting
+}  // namespace headlens::recovery::sculpting

@@ -7,7 +7,7 @@
 #include "recover/sculpt/body.hpp"
 #include "recover/sculpt/centre.hpp"
 
-namespace headlens::sculpting {
+namespace headlens::recovery::sculpting {
 namespace {
 
 constexpr Index kTileCuts = 4096;
@@ -129,4 +129,4 @@ std::unique_ptr<Body> carve_ellipsoid(const Cuts& cuts, const Effort& effort) {
   return std::make_unique<Ellipsoid>(cuts, effort);
 }
 
-}  // namespace headlens::sculpting
+}  // namespace headlens::recovery::sculpting

@@ -8,7 +8,7 @@
 #include "linalg/gram.hpp"
 #include "recover/sculpt/span.hpp"
 
-namespace headlens::sculpting {
+namespace headlens::recovery::sculpting {
 namespace {
 
 using Vector = std::vector<double>;
@@ -128,4 +128,4 @@ LongDirections directions_by_membership(const Body& body, const Vector& inside, 
   return out;
 }
 
-}  // namespace headlens::sculpting
+}  // namespace headlens::recovery::sculpting

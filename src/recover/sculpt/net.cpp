@@ -13,7 +13,7 @@
 #include "linalg/tiles.hpp"
 #include "linalg/vector_space.hpp"
 
-namespace headlens::sculpting {
+namespace headlens::recovery::sculpting {
 namespace {
 
 using Vector = std::vector<double>;
@@ -244,4 +244,4 @@ NetResult search_net(const Split& split, const Vector& proxy, const Span& span, 
   return out;
 }
 
-}  // namespace headlens::sculpting
+}  // namespace headlens::recovery::sculpting

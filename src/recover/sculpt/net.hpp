@@ -8,7 +8,7 @@
 
 #include "recover/sculpt/span.hpp"
 
-namespace headlens::sculpting {
+namespace headlens::recovery::sculpting {
 
 inline constexpr Index kMostTuples = 50000;
 
@@ -21,4 +21,4 @@ struct NetResult {
 NetResult search_net(const Split& split, const std::vector<double>& proxy, const Span& span,
                      std::uint64_t seed, Effort& effort);
 
-}  // namespace headlens::sculpting
+}  // namespace headlens::recovery::sculpting

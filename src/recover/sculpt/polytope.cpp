@@ -11,7 +11,7 @@
 #include "recover/sculpt/body.hpp"
 #include "recover/sculpt/centre.hpp"
 
-namespace headlens::sculpting {
+namespace headlens::recovery::sculpting {
 namespace {
 
 using Vector = std::vector<double>;
@@ -187,4 +187,4 @@ std::unique_ptr<Body> carve_polytope(const Cuts& cuts, std::uint64_t seed, const
   return std::make_unique<Polytope>(cuts, seed, effort);
 }
 
-}  // namespace headlens::sculpting
+}  // namespace headlens::recovery::sculpting

@@ -8,7 +8,7 @@
 #include "linalg/multiply.hpp"
 #include "linalg/regularised.hpp"
 
-namespace headlens::sculpting {
+namespace headlens::recovery::sculpting {
 namespace {
 
 constexpr int kSoftRounds = 6, kSharpRounds = 15;
@@ -161,4 +161,4 @@ Refinement refine_sum(const Split& split, const Agreement& agreement, const std:
   return as_many && of_sharp.tolerance < of_soft.tolerance ? std::move(sharp) : std::move(soft);
 }
 
-}  // namespace headlens::sculpting
+}  // namespace headlens::recovery::sculpting

@@ -14,7 +14,7 @@
 #include "recover/sculpt/agreement.hpp"
 #include "recover/sculpt/sum.hpp"
 
-namespace headlens::sculpting {
+namespace headlens::recovery::sculpting {
 
 struct Refinement {
   ProjectionSum sum;
@@ -31,4 +31,4 @@ Index first_rows(const Split& split);
 Refinement refine_sum(const Split& split, const Agreement& agreement, const std::vector<double>& proxy,
                       Effort& effort);
 
-}  // namespace headlens::sculpting
+}  // namespace headlens::recovery::sculpting

@@ -8,7 +8,7 @@
 
 #include "base/parallel.hpp"
 
-namespace headlens::sculpting {
+namespace headlens::recovery::sculpting {
 namespace {
 
 constexpr Index kAsk = 1024;  // examples between two questions whether to stop
@@ -68,4 +68,4 @@ DistinctExamples average_repeated(const Split& split) {
   return out;
 }
 
-}  // namespace headlens::sculpting
+}  // namespace headlens::recovery::sculpting

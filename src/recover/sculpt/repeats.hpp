@@ -5,7 +5,7 @@
 
 #include "recover/candidate.hpp"
 
-namespace headlens::sculpting {
+namespace headlens::recovery::sculpting {
 
 struct DistinctExamples {
   Matrix<double> x, y;  // empty where nothing repeats: the split is then the given one
@@ -13,4 +13,4 @@ struct DistinctExamples {
 };
 DistinctExamples average_repeated(const Split& split);
 
-}  // namespace headlens::sculpting
+}  // namespace headlens::recovery::sculpting

@@ -16,7 +16,7 @@
 #include "recover/sculpt/span.hpp"
 #include "recover/sculpt/sum.hpp"
 
-namespace headlens {
+namespace headlens::recovery {
 using namespace sculpting;
 namespace {
 
@@ -224,4 +224,4 @@ Sculpture sculpt(const Split& split, const RecoverOptions& options, Effort& effo
   return out;
 }
 
-}  // namespace headlens
+}  // namespace headlens::recovery

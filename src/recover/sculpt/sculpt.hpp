@@ -3,7 +3,7 @@
 
 #include "recover/candidate.hpp"
 
-namespace headlens {
+namespace headlens::recovery {
 
 struct Sculpture {
   Candidate candidate;
@@ -15,4 +15,4 @@ Sculpture sculpt(const Split& split, const RecoverOptions& options, Effort& effo
 
 double sculpt_bytes(const Split& split, const RecoverOptions& options);
 
-}  // namespace headlens
+}  // namespace headlens::recovery

@@ -6,7 +6,7 @@
 
 #include "base/parallel.hpp"
 
-namespace headlens::sculpting {
+namespace headlens::recovery::sculpting {
 namespace {
 
 // Weights below this are what the simplex fit makes of rounding and of the error of S.
@@ -138,4 +138,4 @@ void write_normals(const Cuts& cuts, const std::vector<Cut>& which, Index first,
   }
 }
 
-}  // namespace headlens::sculpting
+}  // namespace headlens::recovery::sculpting

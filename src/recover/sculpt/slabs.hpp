@@ -18,7 +18,7 @@
 
 #include "recover/sculpt/agreement.hpp"
 
-namespace headlens::sculpting {
+namespace headlens::recovery::sculpting {
 
 // sqrt(weight) (<Theta, z> - offset) is small (a slab), or at most 0 (a half-space).
 struct Cut {
@@ -49,4 +49,4 @@ Cuts best_of(const Cuts& cuts, Index count);
 // Row r = sqrt(weight) vec(z) of cut first + r.
 void write_normals(const Cuts& cuts, const std::vector<Cut>& which, Index first, MatrixView<double> normals);
 
-}  // namespace headlens::sculpting
+}  // namespace headlens::recovery::sculpting

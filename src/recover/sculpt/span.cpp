@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace headlens::sculpting {
+namespace headlens::recovery::sculpting {
 
 Span find_span(Body& body, Index heads, Index max_heads, SpanForm form, std::uint64_t seed, Effort& effort) {
   const Index most = std::min((heads > 0 ? heads : max_heads) - 1, body.unknowns() - 1);
@@ -28,4 +28,4 @@ Span find_span(Body& body, Index heads, Index max_heads, SpanForm form, std::uin
   return span;
 }
 
-}  // namespace headlens::sculpting
+}  // namespace headlens::recovery::sculpting

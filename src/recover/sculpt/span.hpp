@@ -12,7 +12,7 @@
 
 #include "recover/sculpt/body.hpp"
 
-namespace headlens::sculpting {
+namespace headlens::recovery::sculpting {
 
 struct Span {
   LongDirections directions;  // heads - 1 of them
@@ -28,4 +28,4 @@ Span find_span(Body& body, Index heads, Index max_heads, SpanForm form, std::uin
 LongDirections directions_by_membership(const Body& body, const std::vector<double>& inside, Index count,
                                         std::uint64_t seed, Effort& effort);
 
-}  // namespace headlens::sculpting
+}  // namespace headlens::recovery::sculpting

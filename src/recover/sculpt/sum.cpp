@@ -6,7 +6,7 @@
 #include "linalg/multiply.hpp"
 #include "linalg/regularised.hpp"
 
-namespace headlens::sculpting {
+namespace headlens::recovery::sculpting {
 
 ProjectionSum sum_of_projections(const Split& split, int threads) {
   const MatrixView<const double> x = split.train_x, y = split.train_y;
@@ -34,4 +34,4 @@ ProjectionSum sum_of_projections(const Split& split, int threads) {
   return sum;
 }
 
-}  // namespace headlens::sculpting
+}  // namespace headlens::recovery::sculpting

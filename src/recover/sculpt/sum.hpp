@@ -8,7 +8,7 @@
 
 #include "recover/candidate.hpp"
 
-namespace headlens::sculpting {
+namespace headlens::recovery::sculpting {
 
 struct ProjectionSum {
   Matrix<double> s;  // (d, e)
@@ -16,4 +16,4 @@ struct ProjectionSum {
 
 ProjectionSum sum_of_projections(const Split& split, int threads);
 
-}  // namespace headlens::sculpting
+}  // namespace headlens::recovery::sculpting
