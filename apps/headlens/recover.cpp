@@ -16,11 +16,25 @@ namespace {
 struct Arguments {
   CommonOptions common;
   RecoverOptions recover;
-  std::string examples, output, certificate, span_output, uncertified;
+  std::string examples, output, certificate, span_output, uncertified, form;
 };
+
+constexpr Index kDenseUpTo = 512;  // coordinates of the tokens
+
+// Theta and W, or the factors Q, K, V, O.
+void save(const std::filesystem::path& file, const AttentionLayer& layer, const Arguments& a,
+          Certified certified) {
+  const bool factors = a.form.empty() ? layer.dim() > kDenseUpTo : a.form == "factors";
+  if (factors)
+    save_layer(file, factors_of(layer), certified);
+  else
+    save_layer(file, layer, certified);
+}
 
 int run(Arguments& a) {
   a.recover.validate();
+  require(a.form.empty() || a.form == "dense" || a.form == "factors", "--form: '", a.form,
+          "' given, expected dense or factors");
   require(a.span_output.empty() || a.recover.method == RecoverMethod::sculpt, option("span-out"),
           ": given with --method ", name(a.recover.method), ", expected --method sculpt");
   Files files({a.examples});
@@ -34,10 +48,9 @@ int run(Arguments& a) {
   const std::string json = to_json(recovery.certificate);
   FileGroup together;
   const bool best_fit = recovery.certificate.status == RecoveryStatus::best_fit;
-  if (recovery.layer) save_layer(file, *recovery.layer, best_fit ? Certified::no : Certified::not_said);
+  if (recovery.layer) save(file, *recovery.layer, a, best_fit ? Certified::no : Certified::not_said);
   if (!a.uncertified.empty() && recovery.best)
-    save_layer(uncertified_file, *recovery.best,
-               recovery.layer && !best_fit ? Certified::yes : Certified::no);
+    save(uncertified_file, *recovery.best, a, recovery.layer && !best_fit ? Certified::yes : Certified::no);
   if (!a.span_output.empty()) write_npz(span_file, {{"span", *recovery.sculpt_span}});
   if (!a.certificate.empty()) write_text(certificate_file, json + "\n");
   together.commit();
@@ -53,10 +66,15 @@ void add_recover(Command& app) {
   command.add_positional("EXAMPLES", a->examples, "examples (.npz: X (n,k,d), Y (n,k,e))");
   command.add_text("-o,--output", a->output, "LAYER", "layer to write (.npz: Theta, W), if one is certified",
                    Needed::yes);
+  command.add_text("--form", a->form, "dense|factors",
+                   "what the layer file holds: Theta and W (dense, the default for tokens of up to 512 "
+                   "coordinates), or Q, K, V and "
+                   "O (factors)");
   command.add_text("--keep-uncertified", a->uncertified, "FILE",
                    "layer to write whatever the status (.npz: Theta, W, and certified, 1 or 0)");
   command.add_text("--certificate", a->certificate, "FILE", "certificate to write (.json), certified or not");
-  command.add_options(a->recover, {"heads", "max-heads", "starts", "start", "method", "steps", "best-fit"});
+  command.add_options(a->recover,
+                      {"heads", "max-heads", "rank", "starts", "start", "method", "steps", "best-fit"});
   command.add_options(a->recover.sculpt, {"sculpt-form", "span-form", "polish"});
   command.add_text("--span-out", a->span_output, "FILE",
                    "estimated span of Theta_i - Theta_j to write (.npz: span (m-1,d,d)); sculpt only");
@@ -73,6 +91,7 @@ void add_recover(Command& app) {
       "  headlens recover examples.npz -o layer.npz --certificate certificate.json\n"
       "  headlens recover examples.npz --heads 4 --time-limit 60 -o layer.npz\n"
       "  headlens recover examples.npz -o layer.npz --keep-uncertified best.npz\n"
+      "  headlens recover examples.npz --heads 12 --rank 32 --form factors -o layer.npz\n"
       "  headlens recover examples.npz --method sculpt --heads 2 --sculpt-form lp -o layer.npz\n"
       "  headlens recover examples.npz --method sculpt --no-polish --keep-uncertified alone.npz -o "
       "layer.npz\n"

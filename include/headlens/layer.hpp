@@ -22,6 +22,16 @@ struct AttentionLayer {
   Index outputs() const { return w.dim(2); }
 };
 
+// The same in factors, Theta_i = Q_i K_i^T and W_i = V_i O_i: what is left to store where Theta is too large.
+// Heads of smaller rank have columns of zeros.
+struct FactoredLayer {
+  Array q, k;  // (m, d, r), float64
+  Array v, o;  // (m, d, s) and (m, s, e), float64
+};
+AttentionLayer multiply_out(const FactoredLayer& factors);
+// By singular values, those above 1e-13 of the head's largest.
+FactoredLayer factors_of(const AttentionLayer& layer);
+
 struct Examples {
   Array x;  // (n, k, d), float64
   Array y;  // (n, k, e), float64
@@ -36,7 +46,8 @@ struct Examples {
 AttentionLayer make_layer(Array theta, Array w, const std::string& name = "layer");
 Examples make_examples(Array x, Array y, const std::string& name = "examples");
 
-// .npz with `Theta` and `W`; .npz with `X` and `Y`. Loading a layer that was written as uncertified is noted.
+// .npz with `Theta` and `W`, or with `Q`, `K`, `V` and `O`; .npz with `X` and `Y`. Loading a layer that was
+// written as uncertified is noted.
 AttentionLayer load_layer(const std::filesystem::path& path, const Execution& execution);
 enum class Certified {
   yes,
@@ -44,6 +55,8 @@ enum class Certified {
   not_said
 };  // written as `certified`, 1 or 0; not at all where it was not said
 void save_layer(const std::filesystem::path& path, const AttentionLayer& layer,
+                Certified certified = Certified::not_said);
+void save_layer(const std::filesystem::path& path, const FactoredLayer& factors,
                 Certified certified = Certified::not_said);
 Examples load_examples(const std::filesystem::path& path, const Execution& execution);
 void save_examples(const std::filesystem::path& path, const Examples& examples);

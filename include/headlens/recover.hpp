@@ -43,6 +43,7 @@ struct RecoverOptions {
   SculptOptions sculpt;
   std::optional<Index> heads;  // empty: found from the data
   Index max_heads = 16;        // when they are
+  std::string rank = "auto";   // of the heads' factors: auto, full (all entries of Theta) or a number
   int starts = 6;              // for each number of heads
   RecoverStart start = RecoverStart::random;
   int steps = 3000;       // of `gradient`, for each start
@@ -78,6 +79,7 @@ struct HeadReport {
   // always when recovered.
   double theta_bar = 0, w_bar = 0;
   bool mean_pooling = false;  // Theta is zero within its error, and was set to zero: theta_bar is then 1
+  std::optional<Index> theta_rank = {}, w_rank = {};  // where the head was found in factors
 };
 
 struct Phase {

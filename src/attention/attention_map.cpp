@@ -15,7 +15,8 @@ namespace {
 
 constexpr Index kBlockRows = 512;  // tokens in a block, about: one product with Theta each
 
-// p * (t - <p, t>) for every row: the softmax's derivative, which is its own adjoint.
+}  // namespace
+
 template <class T>
 void softmax_derivative(MatrixView<const T> p, MatrixView<T> t) {
   for (Index r = 0; r < p.rows; ++r) {
@@ -24,8 +25,6 @@ void softmax_derivative(MatrixView<const T> p, MatrixView<T> t) {
     for (Index b = 0; b < p.cols; ++b) t(r, b) = p(r, b) * (t(r, b) - mean);
   }
 }
-
-}  // namespace
 
 template <class T>
 void softmax_row(T* logits, Index count) {
@@ -172,6 +171,8 @@ void untranspose_values(MatrixView<const double> vt, Index outputs, MatrixView<T
 
 template void untranspose_values<float>(MatrixView<const double>, Index, MatrixView<float>);
 template void untranspose_values<double>(MatrixView<const double>, Index, MatrixView<double>);
+template void softmax_derivative<float>(MatrixView<const float>, MatrixView<float>);
+template void softmax_derivative<double>(MatrixView<const double>, MatrixView<double>);
 template void softmax_row<float>(float*, Index);
 template void softmax_row<double>(double*, Index);
 template class AttentionMap<float>;

@@ -72,4 +72,8 @@ void untranspose_values(MatrixView<const double> vt, Index outputs, MatrixView<T
 template <class T>
 void softmax_row(T* logits, Index count);
 
+// t = p * (t - <p, t>) for every row: the derivative of the softmax, which is its own adjoint.
+template <class T>
+void softmax_derivative(MatrixView<const T> p, MatrixView<T> t);
+
 }  // namespace headlens

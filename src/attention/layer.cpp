@@ -33,6 +33,28 @@ Array take(NamedArrays& arrays, const std::string& key, const std::string& file)
   return std::move(found->second);
 }
 
+// Q, K (m, d, r), V (m, d, s), O (m, s, e).
+FactoredLayer take_factors(NamedArrays& arrays, const std::string& file) {
+  FactoredLayer f;
+  for (const auto& [key, array] : {std::pair{"Q", &f.q}, {"K", &f.k}, {"V", &f.v}, {"O", &f.o}}) {
+    *array = as_double(take(arrays, key, file), file, key);
+    require(array->rank() == 3 && array->size() > 0, file, ": ", key, " has shape ",
+            format_shape(array->shape()), key[0] == 'O' ? ", expected (m, r, e)" : ", expected (m, d, r)");
+  }
+  require(f.k.shape() == f.q.shape(), file, ": Q has shape ", format_shape(f.q.shape()), " but K has shape ",
+          format_shape(f.k.shape()), ", expected the same");
+  require(f.v.dim(0) == f.q.dim(0) && f.v.dim(1) == f.q.dim(1), file, ": V has shape ",
+          format_shape(f.v.shape()), ", expected (", f.q.dim(0), ", ", f.q.dim(1), ", r)");
+  require(f.o.dim(0) == f.q.dim(0) && f.o.dim(1) == f.v.dim(2), file, ": O has shape ",
+          format_shape(f.o.shape()), ", expected (", f.q.dim(0), ", ", f.v.dim(2), ", e)");
+  return f;
+}
+
+void mark(NamedArrays& arrays, Certified certified) {
+  if (certified != Certified::not_said)
+    arrays.emplace("certified", Array::from(std::vector<std::int64_t>{certified == Certified::yes}, {1}));
+}
+
 double largest_entry(const Array& array) {
   double largest = 0;
   for (Index i = 0; i < array.size(); ++i) largest = std::max(largest, std::abs(array.at(i)));
@@ -68,14 +90,21 @@ AttentionLayer load_layer(const std::filesystem::path& path, const Execution& ex
   const auto certified = arrays.find("certified");
   if (certified != arrays.end() && certified->second.size() == 1 && certified->second.at(0) == 0)
     execution.note(path.string() + ": this layer was kept without a certificate; its heads may be wrong");
+  if (arrays.count("Theta") == 0 && arrays.count("Q") > 0)
+    return multiply_out(take_factors(arrays, path.string()));
   Array theta = take(arrays, "Theta", path.string());
   return make_layer(std::move(theta), take(arrays, "W", path.string()), path.string());
 }
 
 void save_layer(const std::filesystem::path& path, const AttentionLayer& layer, Certified certified) {
   NamedArrays arrays{{"Theta", layer.theta}, {"W", layer.w}};
-  if (certified != Certified::not_said)
-    arrays.emplace("certified", Array::from(std::vector<std::int64_t>{certified == Certified::yes}, {1}));
+  mark(arrays, certified);
+  write_npz(path, arrays);
+}
+
+void save_layer(const std::filesystem::path& path, const FactoredLayer& factors, Certified certified) {
+  NamedArrays arrays{{"Q", factors.q}, {"K", factors.k}, {"V", factors.v}, {"O", factors.o}};
+  mark(arrays, certified);
   write_npz(path, arrays);
 }
 

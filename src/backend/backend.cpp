@@ -38,5 +38,17 @@ std::unique_ptr<HeadProducts> Backend::make_head_products(const Sets&, const Set
 std::unique_ptr<LayerProblem> Backend::make_layer_problem(const LayerExamples&, Index, const Context&) {
   throw_missing(*this, "recoveries");
 }
+std::unique_ptr<LayerProblem> Backend::make_factor_problem(const LayerExamples&, const HeadRanks&,
+                                                           const Context&) {
+  throw_missing(*this, "recoveries in factors");
+}
+std::unique_ptr<FactorDescent> Backend::make_factor_descent(const LayerExamples&, const HeadRanks&,
+                                                            const FactorValues&, const Context&) {
+  throw_missing(*this, "recoveries in factors");
+}
+Matrix<double> Backend::apply_factors(MatrixView<const double>, Index, const HeadRanks&, const FactorValues&,
+                                      const Context&) {
+  throw_missing(*this, "layers in factors");
+}
 
 }  // namespace headlens::backend

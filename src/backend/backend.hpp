@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "backend/design.hpp"
+#include "backend/factors.hpp"
 #include "backend/kernel.hpp"
 #include "backend/layer_problem.hpp"
 #include "backend/route.hpp"
@@ -75,6 +76,16 @@ class Backend {
   // The recovery of so many heads from examples.
   virtual std::unique_ptr<LayerProblem> make_layer_problem(const LayerExamples& examples, Index heads,
                                                            const Context& context);
+  // The same in factors of these ranks (factors.hpp), and its first-order phase from a start.
+  virtual std::unique_ptr<LayerProblem> make_factor_problem(const LayerExamples& examples,
+                                                            const HeadRanks& ranks, const Context& context);
+  virtual std::unique_ptr<FactorDescent> make_factor_descent(const LayerExamples& examples,
+                                                             const HeadRanks& ranks,
+                                                             const FactorValues& start,
+                                                             const Context& context);
+  // F (n k, e) of tokens x (n k, d), k to an example.
+  virtual Matrix<double> apply_factors(MatrixView<const double> x, Index tokens, const HeadRanks& ranks,
+                                       const FactorValues& values, const Context& context);
 };
 
 // The back end that the execution asks for. Error if the back end is absent, with the way to get it.

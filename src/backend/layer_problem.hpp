@@ -75,7 +75,8 @@ class LayerProblem {
   virtual Index heads() const = 0;
   virtual Index outputs() const = 0;
   virtual double y_squares() const = 0;
-  Index unknowns() const { return heads() * dim() * dim(); }  // entries of the parameters
+  // |Y|^2 / unknowns is the unit of the damping mu (levenberg_marquardt.hpp).
+  virtual double unknowns() const { return static_cast<double>(heads() * dim() * dim()); }
 
   virtual std::unique_ptr<LayerPoint> make_point() const = 0;
   virtual void evaluate(Matrix<double> parameters, double ridge, LayerPoint& point) const = 0;

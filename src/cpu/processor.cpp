@@ -4,6 +4,8 @@
 #include "cpu/design/design_matrix.hpp"
 #include "cpu/design/kernel_gram.hpp"
 #include "cpu/kernels/products.hpp"
+#include "cpu/layer/factor_descent.hpp"
+#include "cpu/layer/factor_problem.hpp"
 #include "cpu/layer/variable_projection.hpp"
 #include "cpu/memory.hpp"
 #include "cpu/scorers/model_features.hpp"
@@ -32,6 +34,21 @@ class Processor final : public backend::Backend {
                                                             const backend::Context& context) override {
     return std::make_unique<VariableProjection>(examples.x, examples.y, examples.tokens, heads,
                                                 context.threads, examples.row_weights);
+  }
+  std::unique_ptr<backend::LayerProblem> make_factor_problem(const backend::LayerExamples& examples,
+                                                             const backend::HeadRanks& ranks,
+                                                             const backend::Context& context) override {
+    return std::make_unique<FactorProblem>(examples, ranks, context.threads);
+  }
+  std::unique_ptr<backend::FactorDescent> make_factor_descent(const backend::LayerExamples& examples,
+                                                              const backend::HeadRanks& ranks,
+                                                              const backend::FactorValues& start,
+                                                              const backend::Context& context) override {
+    return std::make_unique<AdamDescent>(examples, ranks, start, context.threads);
+  }
+  Matrix<double> apply_factors(MatrixView<const double> x, Index tokens, const backend::HeadRanks& ranks,
+                               const backend::FactorValues& values, const backend::Context& context) override {
+    return cpu::apply_factors(x, tokens, ranks, values, context.threads);
   }
   std::unique_ptr<backend::Design> make_design(const FeatureSource& source, const Array& heads,
                                                const Context& context) override {

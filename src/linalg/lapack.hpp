@@ -36,6 +36,11 @@ void dsyevd_(const char* jobz, const char* uplo, const int* n, double* a, const 
              double* work, const int* lwork, int* iwork, const int* liwork, int* info, std::size_t,
              std::size_t);
 
+// A = U S V^T by divide and conquer. info > 0: no convergence.
+void dgesdd_(const char* jobz, const int* m, const int* n, double* a, const int* lda, double* s, double* u,
+             const int* ldu, double* vt, const int* ldvt, double* work, const int* lwork, int* iwork,
+             int* info, std::size_t);
+
 // Eigenvalues wr + i wi and left eigenvectors of a general matrix. info > 0: no convergence.
 void dgeev_(const char* jobvl, const char* jobvr, const int* n, double* a, const int* lda, double* wr,
             double* wi, double* vl, const int* ldvl, double* vr, const int* ldvr, double* work,

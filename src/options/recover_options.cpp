@@ -37,6 +37,13 @@ const std::vector<Option<RecoverOptions>>& options_of<RecoverOptions>() {
        &O::heads},
       {{.name = "max-heads", .shown = "M", .help = "most heads that auto tries", .range = at_least(1)},
        &O::max_heads},
+      {{.name = "rank",
+        .shown = "r",
+        .help = "rank of the heads: auto, full (every entry of Theta is an unknown) or a number",
+        .more =
+            ": [heads in factors](recovery.md#layers-of-the-size-people-have) are what auto takes for tokens "
+            "of more than 48 coordinates"},
+       &O::rank},
       {{.name = "starts", .shown = "R", .help = "starts for each number of heads", .range = at_least(1)},
        &O::starts},
       {{.name = "start",

@@ -19,7 +19,6 @@ constexpr double kSmallestRidge = 1e-14;
 constexpr int kMaxRejections = 14;
 constexpr std::size_t kLinger = 5;
 constexpr double kLittle = 0.9;
-constexpr double kTightest = 1e-4;  // of a step's equations: what float can give
 
 // The gradient and the cost are in double. The equations of a step are solved in float, and again in double
 // where the step was rejected.
@@ -30,7 +29,7 @@ class Minimisation {
         point_(point),
         options_(options),
         labels_(std::max(problem.y_squares(), 1e-300)),
-        unit_(labels_ / static_cast<double>(problem.unknowns())),
+        unit_(labels_ / problem.unknowns()),
         ridge_(options.ridge),
         mu_(options.mu),
         trial_(problem.make_point()),
@@ -101,7 +100,7 @@ void Minimisation::linearise() {
 }
 
 Step Minimisation::solve(const std::function<bool()>& expired) {
-  const double tolerance = std::clamp(std::sqrt(relative_squares()), kTightest, 0.1);
+  const double tolerance = std::clamp(std::sqrt(relative_squares()), options_.tightest, 0.1);
   return model_->solve(gradient_, mu_ * unit_, tolerance, options_.max_inner,
                        rejections_ > 0 ? Precision::f64 : Precision::f32, expired);
 }

@@ -16,6 +16,7 @@
 #include "recover/certificate/verdict.hpp"
 #include "recover/certificate/whiteness.hpp"
 #include "recover/descent.hpp"
+#include "recover/factors/recover_factors.hpp"
 #include "recover/left_over.hpp"
 #include "recover/linearisation.hpp"
 #include "recover/moments.hpp"
@@ -238,7 +239,11 @@ Recovery recover_layer(const Examples& examples, const RecoverOptions& options, 
   certificate.examples = examples.count();
   certificate.held_out = split.held_x.rows / split.tokens;
   certificate.backend = effort.context().machine.name();
-  if (any_layer)
+  const bool in_factors = any_layer && wants_factors(options, examples.dim()) &&
+                          recover_factors(split, units, options, effort, recovery);
+  if (in_factors)
+    certificate.trials.pop_back();  // the last one is added below
+  else if (any_layer)
     recover_heads(split, units, options, effort, recovery);
   else
     learn_parity(split, options, effort, recovery);
@@ -278,6 +283,10 @@ void RecoverOptions::validate() const {
           sculpt.polish ? message(option("sculpt-form"), ", ", option("span-form"))
                         : message(option("polish", "false")),
           ": an option of method sculpt; the method is ", name(method));
+  require(rank == "auto" || rank == "full" || rank.find_first_not_of("0123456789") == std::string::npos,
+          option("rank"), ": '", rank, "' given, expected auto, full or a whole number, 1 or more");
+  require(rank != "" && rank.size() < 10 && rank.find_first_not_of('0') != std::string::npos, option("rank"),
+          ": '", rank, "' given, expected auto, full or a whole number, 1 or more");
   require(heads || (!best_fit && method != RecoverMethod::gradient), option("heads"),
           ": auto given, expected a number with ", best_fit ? "a best fit" : "method gradient");
   require(!best_fit || method == RecoverMethod::varpro, option("best-fit"), ": given with method ",

@@ -134,10 +134,7 @@ void ProjectedModel::normal_product(MatrixView<const double> a, MatrixView<doubl
 }
 
 Matrix<double> ProjectedModel::best_w(MatrixView<const double> z) {
-  Matrix<double> w(point_->phi.cols(), z.cols);
-  multiply(Trans::yes, Trans::no, 1.0, point_->phi.view(), z, 0.0, w.view(), problem_.threads());
-  cholesky_solve(point_->factor, w, problem_.threads());
-  return w;
+  return best_readout(*point_, z, problem_.threads());
 }
 
 }  // namespace headlens::cpu

@@ -1,9 +1,5 @@
 // The derivative of the projected residual at one point, P_perp J, in the precision T: applied, never formed.
-//
-//   P_perp = I - Phi (Phi^T Phi + lambda)^-1 Phi^T = I - Q Q^T,   Q = Phi L^-T,   L L^T = Phi^T Phi + lambda
-//
-// Q is computed in double, so that even in float P_perp is as good as a float product of orthonormal columns,
-// however ill-conditioned Phi is.
+// P_perp is that of readout.hpp.
 #pragma once
 
 #include "cpu/layer/variable_projection.hpp"

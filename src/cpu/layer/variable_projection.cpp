@@ -6,8 +6,6 @@
 
 #include "base/parallel.hpp"
 #include "cpu/layer/linear_model.hpp"
-#include "linalg/blas.hpp"
-#include "linalg/cholesky.hpp"
 #include "linalg/gram.hpp"
 #include "linalg/multiply.hpp"
 #include "linalg/tiles.hpp"
@@ -16,8 +14,6 @@
 namespace headlens::cpu {
 namespace {
 
-constexpr double kJitter = 1e-14;
-constexpr double kRefineBelow = 1e-6;
 constexpr Index kStack = 32;  // rows whose curvature is added at once
 
 }  // namespace
@@ -36,13 +32,8 @@ std::unique_ptr<backend::LayerPoint> VariableProjection::make_point() const {
   auto out = std::make_unique<Point>();
   Point& point = *out;
   point.p = Matrix<double>(rows() * heads(), map_.tokens());
-  point.phi = Matrix<double>(rows(), features);
-  point.w = Matrix<double>(features, outputs());
   point.values = Matrix<double>(rows() / tokens() * outputs(), heads() * tokens());
-  point.residual = Matrix<double>(rows(), outputs());
-  point.gram = Matrix<double>(features, features);
-  point.product = Matrix<double>(features, outputs());
-  point.factor = Matrix<double>(features, features);
+  allocate_readout(point, rows(), features, outputs());
   return out;
 }
 
@@ -51,45 +42,12 @@ void VariableProjection::evaluate(Matrix<double> theta, double ridge, backend::L
   point.parameters = std::move(theta);
   map_.evaluate(point.parameters, point.p, point.phi);
   weigh_rows(point.phi.view());
-  const MatrixView<const double> phi = std::as_const(point.phi).view();
-  std::fill_n(point.gram.data(), phi.cols * phi.cols, 0.0);
-  add_inner(phi, point.gram, threads_);
-  multiply(Trans::yes, Trans::no, 1.0, phi, y_, 0.0, point.product.view(), threads_);
+  gather_readout(y_, threads_, point);
   solve_for_w(ridge, point);
 }
 
 void VariableProjection::solve_for_w(double ridge, backend::LayerPoint& at) const {
-  Point& point = as_point(at);
-  const MatrixView<const double> phi = std::as_const(point.phi).view();
-  const Index features = phi.cols;
-  std::copy_n(point.gram.data(), features * features, point.factor.data());
-  double trace = 0;
-  for (Index j = 0; j < features; ++j) trace += point.gram(j, j) / static_cast<double>(features);
-  const double lambda = ridge * trace;
-  for (Index j = 0; j < features; ++j) point.factor(j, j) += lambda + kJitter * trace;
-  point.finite = std::isfinite(trace) && trace > 0 && cholesky(point.factor, threads_).ok();
-  if (!point.finite) return;
-  copy_rows(std::as_const(point.product).view(), point.w.view());
-  cholesky_solve(point.factor, point.w, threads_);
-  const auto update_residual = [&] {
-    for (Index i = 0; i < rows(); ++i) std::copy_n(y_.row(i), outputs(), point.residual.view().row(i));
-    multiply(Trans::no, Trans::no, -1.0, phi, point.w.view(), 1.0, point.residual.view(), threads_);
-  };
-  update_residual();
-  // One step of refinement against the true residual, once digits are at stake: the normal equations square
-  // the condition number.
-  if (squared_norm(point.residual) < kRefineBelow * y_squares_) {
-    Matrix<double> gradient(features, outputs());
-    multiply(Trans::yes, Trans::no, 1.0, phi, std::as_const(point.residual).view(), 0.0, gradient.view(),
-             threads_);
-    for (Index i = 0; i < features * outputs(); ++i) gradient.data()[i] -= lambda * point.w.data()[i];
-    cholesky_solve(point.factor, gradient, threads_);
-    for (Index i = 0; i < features * outputs(); ++i) point.w.data()[i] += gradient.data()[i];
-    update_residual();
-  }
-  point.squares = squared_norm(point.residual);
-  point.cost = point.squares + lambda * squared_norm(point.w);
-  point.finite = std::isfinite(point.cost);
+  solve_readout(y_, y_squares_, ridge, threads_, as_point(at));
 }
 
 Matrix<double> VariableProjection::residual(const backend::LayerPoint& point) const {

@@ -1,5 +1,4 @@
-// The recovery problem of backend/layer_problem.hpp on the processor. 1e-14 of the mean diagonal of Phi^T Phi
-// is added to lambda, so that the factorisation exists.
+// The recovery problem of backend/layer_problem.hpp in all entries of Theta, on the processor.
 #pragma once
 
 #include <memory>
@@ -7,18 +6,14 @@
 
 #include "attention/attention_map.hpp"
 #include "backend/layer_problem.hpp"
+#include "cpu/layer/readout.hpp"
 #include "linalg/matrix.hpp"
 
 namespace headlens::cpu {
 
-struct Point final : backend::LayerPoint {
-  Matrix<double> p;         // (n k m, k)
-  Matrix<double> phi;       // (n k, m d)
-  Matrix<double> values;    // (n e, m k): (X W)^T of every example and head, once linearised
-  Matrix<double> residual;  // (n k, e) Y - Phi W
-  Matrix<double> gram;      // (m d, m d) Phi^T Phi, lower
-  Matrix<double> product;   // (m d, e) Phi^T Y
-  Matrix<double> factor;    // Cholesky of Phi^T Phi + lambda
+struct Point final : ReadoutPoint {  // phi (n k, m d)
+  Matrix<double> p;                  // (n k m, k)
+  Matrix<double> values;             // (n e, m k): (X W)^T of every example and head, once linearised
 };
 inline Point& as_point(backend::LayerPoint& point) { return static_cast<Point&>(point); }
 inline const Point& as_point(const backend::LayerPoint& point) { return static_cast<const Point&>(point); }

@@ -84,6 +84,8 @@ Json heads_json(const Certificate& c) {
                    {"w_norm", head.w_norm},
                    {"theta_error_bar", head.theta_bar},
                    {"w_error_bar", head.w_bar},
+                   {"theta_rank", head.theta_rank ? Json(*head.theta_rank) : Json(nullptr)},
+                   {"w_rank", head.w_rank ? Json(*head.w_rank) : Json(nullptr)},
                    {"mean_pooling", head.mean_pooling}});
   return out;
 }

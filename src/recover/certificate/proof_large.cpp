@@ -48,7 +48,7 @@ double largest_eigenvalue(const backend::LayerProblem& problem, const backend::L
 HeadBound bound_of_head(const WeakestDirection& weakest, const ErrorBars& bars, double left, Index head) {
   double squares = 0;
   for (std::size_t r = 0; r < weakest.values.size(); ++r)
-    squares += weakest.value_shares[r][static_cast<std::size_t>(head)] / weakest.values[r];
+    squares += head_shares(weakest.directions[r])[static_cast<std::size_t>(head)] / weakest.values[r];
   squares += 1 / weakest.values.back();
   return {left * std::sqrt(squares), kSafety * bars.heads[static_cast<std::size_t>(head)].w};
 }
@@ -91,7 +91,7 @@ Proof prove_large(const Split& split, const Candidate& candidate, const std::vec
     proof.doubt = Doubt::out_of_time;
     return proof;
   }
-  proof.shares = weakest.shares;
+  if (!weakest.directions.empty()) proof.shares = head_shares(weakest.directions[0]);
   proof.heads.clear();
   const double largest = largest_eigenvalue(*problem, point, bars.draws[0]);
   const double left = std::sqrt(point.squares) * (weakest.settled ? kSafety : kSafety * kUnsettled);

@@ -93,7 +93,7 @@ bool describe_noisy(const Split& split, const Candidate& candidate, const Units&
   if (stop()) return false;  // bars of solves that were cut short are too small
   certificate.noise = bars.noise;
   certificate.smallest_singular_value = weakest.response;
-  certificate.weakest_shares = weakest.shares;
+  if (!weakest.directions.empty()) certificate.weakest_shares = head_shares(weakest.directions[0]);
   for (Index i = 0; i < layer.heads(); ++i) {
     const HeadSummary head = summarise_head(layer, i), own = summarise_head(scaled, i);
     const HeadBars& bar = bars.heads[static_cast<std::size_t>(i)];

@@ -73,34 +73,38 @@ Ritz rayleigh_ritz(const Vectors& basis, std::size_t wanted) {
   return out;
 }
 
-// The value of every vector, and the share of each head in that vector.
+// The value of every vector, and the vector.
 void describe(const Vectors& lowest, WeakestDirection& out) {
   out.values.clear();
-  out.value_shares.clear();
+  out.directions.clear();
   for (const Vector& v : lowest) {
     out.values.push_back(std::max(0.0, inner_product(v.a, v.ha)));
-    out.value_shares.emplace_back();
-    const Index d = v.a.rows();
-    for (Index i = 0; i < v.a.cols() / d; ++i)
-      out.value_shares.back().push_back(squared_norm(std::as_const(v.a).view().block(0, i * d, d, d)));
+    out.directions.push_back(copy_of(v.a));
   }
 }
 
 }  // namespace
 
+std::vector<double> head_shares(const Matrix<double>& direction) {
+  std::vector<double> out;
+  const Index d = direction.rows();
+  for (Index i = 0; i < direction.cols() / d; ++i)
+    out.push_back(squared_norm(direction.view().block(0, i * d, d, d)));
+  return out;
+}
+
 WeakestDirection weakest_direction(const backend::LayerProblem& problem, const backend::LayerPoint& point,
                                    const std::vector<Matrix<double>>& starts,
                                    const std::function<bool()>& stop) {
-  const Index d = problem.dim(), m = problem.heads();
   const std::unique_ptr<backend::LinearModel> model = problem.make_linear_model();
   model->move_to(point);
   const auto with_image = [&](Matrix<double> a) {
-    Vector v{std::move(a), Matrix<double>(d, m * d)};
+    Vector v{std::move(a), Matrix<double>(point.parameters.rows(), point.parameters.cols())};
     model->normal_product(v.a, v.ha);
     return v;
   };
   model->refresh_preconditioner(point);
-  model->shift_preconditioner(1e-14 * problem.y_squares() / static_cast<double>(m * d * d));
+  model->shift_preconditioner(1e-14 * problem.y_squares() / problem.unknowns());
 
   WeakestDirection out;
   Vectors basis;
@@ -129,7 +133,6 @@ WeakestDirection weakest_direction(const backend::LayerProblem& problem, const b
     ++out.steps;
   }
   out.products = (out.steps + 1) * static_cast<int>(block);
-  if (!out.value_shares.empty()) out.shares = out.value_shares[0];
   const double value = values.empty() ? 0 : std::max(0.0, values.back());
   out.response = std::sqrt(value * squared_norm(point.parameters) / std::max(problem.y_squares(), 1e-300));
   return out;

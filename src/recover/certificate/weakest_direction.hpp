@@ -15,14 +15,16 @@ struct WeakestDirection {
   // |Theta| times the singular value over |Y|: by which share the labels change when Theta moves by its own
   // size in this direction and W follows as best it can.
   double response = 0;
-  std::vector<double> shares;  // of each head in the direction; they sum to one
-  // The lowest eigenvalues of H that were found, rising, and each head's share of each. All others are
-  // larger.
+  // The lowest eigenvalues of H that were found, rising, and their unit eigenvectors. All other eigenvalues
+  // are larger.
   std::vector<double> values;
-  std::vector<std::vector<double>> value_shares;
+  std::vector<Matrix<double>> directions;
   bool settled = false;
   int steps = 0, products = 0;  // products with H
 };
+
+// The shares of the heads in a direction of all Theta (d, m d) of length one; they sum to one.
+std::vector<double> head_shares(const Matrix<double>& direction);
 
 WeakestDirection weakest_direction(const backend::LayerProblem& problem, const backend::LayerPoint& point,
                                    const std::vector<Matrix<double>>& starts,

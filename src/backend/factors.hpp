@@ -1,0 +1,62 @@
+// A layer in its own factors: head i has Theta_i = Q_i K_i^T with a_i columns each and W_i = V_i O_i with b_i
+// columns of V_i. For a = sum a_i and b = sum b_i the parameters are one matrix (d, 2 a + b),
+//
+//   Q_1 .. Q_m | K_1 .. K_m | V_1 .. V_m,        and O (b, e) stacks O_1 .. O_m.
+//
+// A layer with heads of rank r has 4 m d r unknowns in factors and 2 m d^2 in Theta and W.
+#pragma once
+
+#include <numeric>
+#include <vector>
+
+#include "linalg/matrix.hpp"
+
+namespace headlens::backend {
+
+struct HeadRanks {
+  std::vector<Index> logits;  // a_i; 0 is a head that takes the plain mean
+  std::vector<Index> values;  // b_i
+
+  Index heads() const { return static_cast<Index>(logits.size()); }
+  Index logit_columns() const { return std::accumulate(logits.begin(), logits.end(), Index{0}); }
+  Index value_columns() const { return std::accumulate(values.begin(), values.end(), Index{0}); }
+  Index parameter_columns() const { return 2 * logit_columns() + value_columns(); }
+};
+
+// Q, K and V of one head lie in these columns of the parameters, O in the rows `o` of O.
+struct HeadColumns {
+  Index q = 0, k = 0, v = 0, o = 0;
+  Index logits = 0, values = 0;  // how many
+};
+inline std::vector<HeadColumns> columns_of(const HeadRanks& ranks) {
+  const Index a = ranks.logit_columns();
+  std::vector<HeadColumns> out;
+  HeadColumns next{0, a, 2 * a, 0, 0, 0};
+  for (std::size_t i = 0; i < ranks.logits.size(); ++i) {
+    next.logits = ranks.logits[i];
+    next.values = ranks.values[i];
+    out.push_back(next);
+    next.q += next.logits;
+    next.k += next.logits;
+    next.v += next.values;
+    next.o += next.values;
+  }
+  return out;
+}
+
+struct FactorValues {
+  Matrix<double> parameters;  // (d, 2 a + b)
+  Matrix<double> o;           // (b, e)
+};
+
+// First-order descent on Q, K, V and O in float, by Adam on batches of examples. Parameters and running means
+// stay on the machine.
+class FactorDescent {
+ public:
+  virtual ~FactorDescent() = default;
+  // One step on these examples. Returns |F - Y|^2 / |Y|^2 of the batch before the step.
+  virtual double step(const std::vector<Index>& batch, double rate) = 0;
+  virtual FactorValues values() const = 0;
+};
+
+}  // namespace headlens::backend

@@ -1,0 +1,163 @@
+#include "cpu/layer/factor_curvature.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "base/parallel.hpp"
+#include "linalg/blas.hpp"
+#include "linalg/eigen.hpp"
+#include "linalg/gram.hpp"
+#include "linalg/multiply.hpp"
+#include "linalg/tiles.hpp"
+#include "linalg/vector_space.hpp"
+
+namespace headlens::cpu {
+namespace {
+
+using backend::HeadColumns;
+
+constexpr Index kSampled = 96;   // examples
+constexpr double kFloor = 1e-4;  // of the largest eigenvalue of a block: directions that gauge leaves free
+
+Matrix<double> product(Trans trans_a, Trans trans_b, MatrixView<const double> a, MatrixView<const double> b) {
+  Matrix<double> out(trans_a == Trans::no ? a.rows : a.cols, trans_b == Trans::no ? b.cols : b.rows);
+  gemm(trans_a, trans_b, 1.0, a, b, 0.0, out.view());
+  return out;
+}
+
+// plain += sum_a B_a B_a^T and weighed += sum_a |q_a|^2 B_a B_a^T (k, k), where with G = v O O^T v^T
+// (diag p - p p^T) G (diag p - p p^T) = p p^T * (G - g 1^T - 1 g^T + <p, g>), g = G p.
+void add_bends(MatrixView<const double> p, MatrixView<const double> g, MatrixView<const double> q,
+               Matrix<double>& plain, Matrix<double>& weighed) {
+  const Index k = p.rows;
+  std::vector<double> gp(static_cast<std::size_t>(k));
+  for (Index a = 0; a < k; ++a) {
+    const double* weight = p.row(a);
+    double mean = 0, size = 0;
+    for (Index b = 0; b < k; ++b) {
+      double sum = 0;
+      for (Index c = 0; c < k; ++c) sum += g(b, c) * weight[c];
+      gp[static_cast<std::size_t>(b)] = sum;
+      mean += weight[b] * sum;
+    }
+    for (Index j = 0; j < q.cols; ++j) size += q(a, j) * q(a, j);
+    for (Index b = 0; b < k; ++b)
+      for (Index c = 0; c < k; ++c) {
+        const double bend =
+            weight[b] * weight[c] *
+            (g(b, c) - gp[static_cast<std::size_t>(b)] - gp[static_cast<std::size_t>(c)] + mean);
+        plain(b, c) += bend;
+        weighed(b, c) += size * bend;
+      }
+  }
+}
+
+}  // namespace
+
+FactorCurvature::Spectrum FactorCurvature::spectrum_of(MatrixView<const double> a) {
+  SymmetricEigen eigen = symmetric_eigen(a);
+  if (!eigen.ok()) return {std::vector<double>(static_cast<std::size_t>(a.rows), 1.0), {}};
+  for (double& value : eigen.values) value = std::max(value, 0.0);
+  return {std::move(eigen.values), std::move(eigen.vectors)};
+}
+
+void FactorCurvature::refresh_logits(const FactorProblem& problem, const FactorPoint& point, Index head) {
+  const HeadColumns c = backend::columns_of(problem.ranks())[static_cast<std::size_t>(head)];
+  const Index d = problem.dim(), k = problem.tokens(), examples = problem.rows() / k, m = problem.heads();
+  const Index step = std::max<Index>(1, examples / kSampled);
+  const Matrix<double> oo =
+      product(Trans::no, Trans::yes, point.w.view().block(c.o, 0, c.values, point.w.cols()),
+              point.w.view().block(c.o, 0, c.values, point.w.cols()));
+  Matrix<double> keys = Matrix<double>::zeros(c.logits, c.logits), tokens = Matrix<double>::zeros(d, d);
+  double queries = 0, taken = 0;
+  for (Index example = 0; example < examples; example += step) {
+    const Index row = example * k;
+    const auto part = [&](Index first, Index count) { return point.z.view().block(row, first, k, count); };
+    const Matrix<double> half = product(Trans::no, Trans::no, part(c.v, c.values), oo.view());
+    const Matrix<double> g = product(Trans::no, Trans::yes, half.view(), part(c.v, c.values));
+    Matrix<double> plain = Matrix<double>::zeros(k, k), weighed = Matrix<double>::zeros(k, k);
+    add_bends(point.p.view().block((example * m + head) * k, 0, k, k), g.view(), part(c.q, c.logits), plain,
+              weighed);
+    const Matrix<double> bent_keys = product(Trans::no, Trans::no, plain.view(), part(c.k, c.logits));
+    gemm(Trans::yes, Trans::no, 1.0, part(c.k, c.logits), bent_keys.view(), 1.0, keys.view());
+    const MatrixView<const double> x = problem.x().block(row, 0, k, d);
+    const Matrix<double> bent_tokens = product(Trans::no, Trans::no, weighed.view(), x);
+    gemm(Trans::yes, Trans::no, 1.0, x, bent_tokens.view(), 1.0, tokens.view());
+    queries += squared_norm(part(c.q, c.logits));
+    taken += static_cast<double>(k);
+  }
+  const double rows = static_cast<double>(problem.rows());
+  const MatrixView<const double> q = point.parameters.view().block(0, c.q, d, c.logits);
+  const Matrix<double> qq = product(Trans::yes, Trans::no, q, q);
+  for (Index i = 0; i < keys.rows() * keys.cols(); ++i) keys.data()[i] *= rows / taken;
+  for (Index i = 0; i < d * d; ++i) tokens.data()[i] *= rows / std::max(queries, 1e-300);
+  Block &query_block = blocks_[static_cast<std::size_t>(3 * head)],
+        &key_block = blocks_[static_cast<std::size_t>(3 * head + 1)];
+  query_block = {c.q, {std::vector<double>(static_cast<std::size_t>(d), 1.0), {}}, spectrum_of(keys.view())};
+  key_block = {c.k, spectrum_of(tokens.view()), spectrum_of(qq.view())};
+}
+
+void FactorCurvature::refresh_values(const FactorProblem& problem, const FactorPoint& point,
+                                     MatrixView<const float> q, Index head) {
+  const HeadColumns c = backend::columns_of(problem.ranks())[static_cast<std::size_t>(head)];
+  const Index d = problem.dim(), k = problem.tokens(), examples = problem.rows() / k, m = problem.heads();
+  Matrix<float> pooled(problem.rows(), d);  // rows p_a X
+  parallel_for(threads_, examples, [&](Index example, int) {
+    const Matrix<double> rows =
+        product(Trans::no, Trans::no, point.p.view().block((example * m + head) * k, 0, k, k),
+                problem.x().block(example * k, 0, k, d));
+    for (Index i = 0; i < k; ++i)
+      for (Index j = 0; j < d; ++j) pooled(example * k + i, j) = static_cast<float>(rows(i, j));
+  });
+  project_out<float>(q, threads_, pooled.view());
+  Matrix<double> gram = Matrix<double>::zeros(d, d);
+  add_inner(std::as_const(pooled).view(), gram.view(), threads_);
+  const MatrixView<const double> o = point.w.view().block(c.o, 0, c.values, point.w.cols());
+  blocks_[static_cast<std::size_t>(3 * head + 2)] = {
+      c.v, spectrum_of(gram.view()), spectrum_of(product(Trans::no, Trans::yes, o, o).view())};
+}
+
+void FactorCurvature::refresh(const FactorProblem& problem, const FactorPoint& point,
+                              MatrixView<const float> q) {
+  const Index m = problem.heads();
+  threads_ = problem.threads();
+  blocks_ = std::vector<Block>(static_cast<std::size_t>(3 * m));
+  for (Index head = 0; head < m; ++head) refresh_values(problem, point, q, head);
+  parallel_for(threads_, m, [&](Index head, int) { refresh_logits(problem, point, head); });
+}
+
+// a -> L (L^T a R / (left right^T + mu)) R^T
+void FactorCurvature::apply_block(const Block& block, MatrixView<double> a) const {
+  if (block.right.values.empty()) return;
+  const bool turned = block.left.vectors.rows() > 0;
+  Matrix<double> inside =
+      product(Trans::no, Trans::yes, MatrixView<const double>(a), block.right.vectors.view());
+  if (turned) inside = product(Trans::no, Trans::no, block.left.vectors.view(), inside.view());
+  const double largest = block.left.values.back() * block.right.values.back();
+  for (Index i = 0; i < inside.rows(); ++i)
+    for (Index j = 0; j < inside.cols(); ++j)
+      inside(i, j) /= mu_ + std::max(kFloor * largest, block.left.values[static_cast<std::size_t>(i)] *
+                                                           block.right.values[static_cast<std::size_t>(j)]);
+  if (turned) inside = product(Trans::yes, Trans::no, block.left.vectors.view(), inside.view());
+  gemm(Trans::no, Trans::no, 1.0, std::as_const(inside).view(), block.right.vectors.view(), 0.0, a);
+}
+
+template <class T>
+Matrix<T> FactorCurvature::apply(const Matrix<T>& a) const {
+  Matrix<double> work(a.rows(), a.cols());
+  for (Index i = 0; i < a.rows() * a.cols(); ++i) work.data()[i] = static_cast<double>(a.data()[i]);
+  parallel_for(threads_, static_cast<Index>(blocks_.size()), [&](Index i, int) {
+    const Block& block = blocks_[static_cast<std::size_t>(i)];
+    apply_block(block,
+                work.view().block(0, block.first, a.rows(), static_cast<Index>(block.right.values.size())));
+  });
+  Matrix<T> out(a.rows(), a.cols());
+  for (Index i = 0; i < a.rows() * a.cols(); ++i) out.data()[i] = static_cast<T>(work.data()[i]);
+  return out;
+}
+
+template Matrix<float> FactorCurvature::apply(const Matrix<float>&) const;
+template Matrix<double> FactorCurvature::apply(const Matrix<double>&) const;
+
+}  // namespace headlens::cpu

@@ -1,0 +1,48 @@
+// The preconditioner of the problem in factors: for every head and factor the block of J^T P_perp J, as a
+// Kronecker product of its two second moments. With B_a = (diag p_a - p_a p_a^T) v O (k, e), p_a the
+// attention of query a, the derivative of its output is x_a dQ k^T B_a, q_a dK^T X^T B_a and p_a X dV O. So,
+// with sums over the n k rows,
+//
+//   Q:  I_d  x  mean of k^T B B^T k                  (tokens of covariance one)
+//   K:  mean of X^T B B^T X, weighed by |q_a|^2  x  Q^T Q
+//   V:  X_p^T P_perp X_p, X_p the rows p_a X   x  O O^T: exactly the block of V
+//
+// The first two are taken over a sample of examples, the last over all.
+#pragma once
+
+#include <vector>
+
+#include "cpu/layer/factor_problem.hpp"
+
+namespace headlens::cpu {
+
+class FactorCurvature {
+ public:
+  // q: orthonormal features of the point (readout.hpp), (n k, b).
+  void refresh(const FactorProblem& problem, const FactorPoint& point, MatrixView<const float> q);
+  void shift(double mu) { mu_ = mu; }
+  template <class T>
+  Matrix<T> apply(const Matrix<T>& a) const;
+
+ private:
+  // A symmetric matrix as eigenvalues and rows of eigenvectors. No vectors: the identity.
+  struct Spectrum {
+    std::vector<double> values;
+    Matrix<double> vectors;
+  };
+  struct Block {
+    Index first = 0;       // column of the parameters
+    Spectrum left, right;  // (d, d) and (r, r)
+  };
+  static Spectrum spectrum_of(MatrixView<const double> a);
+  void refresh_logits(const FactorProblem& problem, const FactorPoint& point, Index head);
+  void refresh_values(const FactorProblem& problem, const FactorPoint& point, MatrixView<const float> q,
+                      Index head);
+  void apply_block(const Block& block, MatrixView<double> a) const;
+
+  std::vector<Block> blocks_;  // Q, K and V of every head
+  double mu_ = 0;
+  int threads_ = 1;
+};
+
+}  // namespace headlens::cpu

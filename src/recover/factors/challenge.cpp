@@ -1,0 +1,253 @@
+#include "recover/factors/challenge.hpp"
+
+#include <algorithm>
+#include <boost/math/distributions/fisher_f.hpp>
+#include <cmath>
+#include <utility>
+
+#include "base/random.hpp"
+#include "linalg/vector_space.hpp"
+#include "recover/certificate/weakest_direction.hpp"
+#include "recover/factors/gauge.hpp"
+
+namespace headlens::recovery {
+namespace {
+
+constexpr double kTolerance = 1e-2;  // of a solve: below what the number of draws can tell
+constexpr int kMostInner = 1000;
+constexpr double kSafety = 4;        // beyond first order, what the fit absorbed, and eigenvalues found to 1%
+constexpr double kUnsettled = 4;     // times: an eigenvalue that was still falling
+constexpr double kLowDraws = 4;      // times: draws that were low by chance
+constexpr double kResolved = 1e-11;  // of the typical curvature: below it products are rounding
+constexpr double kRounding = 1e-14;  // of |Y|: labels and our own sums
+constexpr int kExactDraws = 3, kNoisyDraws = 16;
+constexpr double kNudge = 1e-3, kReturned = 0.02;
+constexpr double kConfidence = 0.95;
+
+// One error of the factors: dparameters and dO.
+struct Draw {
+  Matrix<double> parameters, o;
+};
+
+Matrix<double> beside(MatrixView<const double> a, MatrixView<const double> b) {
+  Matrix<double> out(a.rows, a.cols + b.cols);
+  for (Index i = 0; i < a.rows; ++i) {
+    std::copy_n(a.row(i), a.cols, out.view().row(i));
+    std::copy_n(b.row(i), b.cols, out.view().row(i) + a.cols);
+  }
+  return out;
+}
+
+Matrix<double> transposed(MatrixView<const double> a) {
+  Matrix<double> out(a.cols, a.rows);
+  for (Index i = 0; i < a.rows; ++i)
+    for (Index j = 0; j < a.cols; ++j) out(j, i) = a(i, j);
+  return out;
+}
+
+// A B^T = dTheta or dW of one head.
+struct Product {
+  Matrix<double> a, b;
+};
+Product theta_error(const Factors& f, const Draw& draw, Index head) {
+  const backend::HeadColumns c = backend::columns_of(f.ranks)[static_cast<std::size_t>(head)];
+  const HeadFactors h = head_of(f, head);
+  const MatrixView<const double> z = draw.parameters.view();
+  return {beside(z.block(0, c.q, z.rows, c.logits), h.q), beside(h.k, z.block(0, c.k, z.rows, c.logits))};
+}
+Product w_error(const Factors& f, const Draw& draw, Index head) {
+  const backend::HeadColumns c = backend::columns_of(f.ranks)[static_cast<std::size_t>(head)];
+  const HeadFactors h = head_of(f, head);
+  const MatrixView<const double> z = draw.parameters.view();
+  return {beside(z.block(0, c.v, z.rows, c.values), h.v),
+          beside(transposed(h.o), transposed(draw.o.view().block(c.o, 0, c.values, draw.o.cols())))};
+}
+
+double product_of(const Product& x, const Product& y) {
+  return factored_product(x.a.view(), x.b.view(), y.a.view(), y.b.view());
+}
+
+// Of the covariance of one error: its trace, and the 95% point of |error|^2 over the trace (error_bars.hpp).
+struct Spread {
+  double trace = 0, quantile = 1;
+};
+Spread spread_of(const std::vector<Product>& draws) {
+  const double count = static_cast<double>(draws.size());
+  Spread out;
+  double squares = 0;
+  for (std::size_t r = 0; r < draws.size(); ++r) {
+    out.trace += product_of(draws[r], draws[r]) / count;
+    for (std::size_t s = 0; s < r; ++s)
+      squares += 2 * std::pow(product_of(draws[r], draws[s]), 2) / (count * (count - 1));
+  }
+  if (!(out.trace > 0) || draws.size() < 2) return out;
+  const double freedom = std::clamp(out.trace * out.trace / std::max(squares, 1e-300), 1.0,
+                                    static_cast<double>(draws[0].a.rows() * draws[0].a.cols()));
+  out.quantile = boost::math::quantile(boost::math::fisher_f(freedom, count * freedom), kConfidence);
+  return out;
+}
+
+// Is H a = b to the tolerance, in the norm of the preconditioner? Asked in double of a solve in float.
+bool is_solved(backend::LinearModel& model, const Matrix<double>& b, double mu, const Matrix<double>& a) {
+  Matrix<double> left(b.rows(), b.cols());
+  model.normal_product(a, left);
+  add(mu, a, left);
+  add(-1.0, b, left);
+  return inner_product(left, model.precondition(left)) <
+         std::pow(3 * kTolerance, 2) * inner_product(b, model.precondition(b));
+}
+
+// One solve; false if the solver did not get there.
+bool draw_error(const backend::LayerProblem& problem, backend::LinearModel& model, double mu, Stream stream,
+                Effort& effort, Draw& draw) {
+  Matrix<double> noise(problem.rows(), problem.outputs()), moved(problem.rows(), problem.outputs());
+  for (Index i = 0; i < noise.rows() * noise.cols(); ++i) noise.data()[i] = stream.normal();
+  Matrix<double> projected = headlens::copy_of(noise);
+  model.project(projected);
+  model.adjoint(projected, draw.parameters);
+  for (const Precision precision : {Precision::f32, Precision::f64}) {
+    backend::Step step = model.solve(draw.parameters, mu, kTolerance, kMostInner, precision,
+                                     [&] { return effort.must_stop(); });
+    effort.inner += step.inner;
+    if (effort.expired()) return false;
+    if (!is_solved(model, draw.parameters, mu, step.direction)) continue;
+    model.derivative(step.direction, moved);
+    add(-1.0, moved, noise);
+    draw.o = model.best_w(noise);
+    draw.parameters = std::move(step.direction);
+    return true;
+  }
+  return false;
+}
+
+// Empty if a solve did not get there.
+std::vector<Draw> draw_errors(const backend::LayerProblem& problem, backend::LinearModel& model, double mu,
+                              LabelsAre labels, const Factors& factors, std::uint64_t seed, Effort& effort) {
+  std::vector<Draw> drawn;
+  for (int r = 0; r < (labels == LabelsAre::exact ? kExactDraws : kNoisyDraws); ++r) {
+    drawn.push_back({Matrix<double>(factors.dim(), factors.ranks.parameter_columns()), {}});
+    effort.report("error bars", r, 1, factors.heads());
+    const Stream stream(seed, "error bars of factors", static_cast<std::uint64_t>(r));
+    if (!draw_error(problem, model, mu, stream, effort, drawn.back())) return {};
+  }
+  return drawn;
+}
+
+// |dTheta| of one head along a direction of the parameters.
+double theta_moved(const Factors& factors, const Matrix<double>& direction, Index head) {
+  const Draw draw{headlens::copy_of(direction), {}};
+  const Product moved = theta_error(factors, draw, head);
+  return std::sqrt(std::max(0.0, product_of(moved, moved)));
+}
+
+double largest_singular_value(const HeadFactors& head) {  // of Theta, balanced: the largest |q_j|^2
+  double largest = 0;
+  for (Index j = 0; j < head.q.cols; ++j) {
+    double squares = 0;
+    for (Index i = 0; i < head.q.rows; ++i) squares += head.q(i, j) * head.q(i, j);
+    largest = std::max(largest, squares);
+  }
+  return largest;
+}
+
+// The bound of one Theta for labels with an error of length one.
+double theta_bound(const Factors& factors, const WeakestDirection& weakest, Index head) {
+  double squares = 2 * largest_singular_value(head_of(factors, head)) / weakest.values.back();
+  for (std::size_t r = 0; r < weakest.values.size(); ++r)
+    squares += std::pow(theta_moved(factors, weakest.directions[r], head), 2) / weakest.values[r];
+  return std::sqrt(squares);
+}
+
+// <a, H a> / <a, a> for the first draw of noise: between the smallest eigenvalue and the mean one.
+double typical_curvature(backend::LinearModel& model, Index rows, Index cols, std::uint64_t seed) {
+  Stream stream(seed, "curvature of factors");
+  Matrix<double> a(rows, cols), image(rows, cols);
+  for (Index i = 0; i < rows * cols; ++i) a.data()[i] = stream.normal();
+  model.normal_product(a, image);
+  return inner_product(a, image) / squared_norm(a);
+}
+
+}  // namespace
+
+FactorBars factor_bars(const Split& split, const Factors& given, LabelsAre labels, std::uint64_t seed,
+                       Effort& effort) {
+  Factors factors = balanced(given);
+  const auto problem = effort.context().machine.make_factor_problem(
+      {split.train_x, split.train_y, split.tokens}, factors.ranks, effort.context());
+  const std::unique_ptr<backend::LayerPoint> point = problem->make_point();
+  problem->evaluate(headlens::copy_of(factors.values.parameters), 0, *point);
+  FactorBars out;
+  if (!point->finite) return out;
+  factors.values.o = headlens::copy_of(point->w);
+  problem->linearise(*point);
+  const std::unique_ptr<backend::LinearModel> model = problem->make_linear_model();
+  const double mu = 1e-14 * problem->y_squares() / std::max(squared_norm(point->parameters), 1e-300);
+  model->move_to(*point);
+  model->refresh_preconditioner(*point);
+  model->shift_preconditioner(mu);
+  const std::vector<Draw> drawn = draw_errors(*problem, *model, mu, labels, factors, seed, effort);
+  if (drawn.empty()) return out;
+  const double typical = typical_curvature(*model, factors.dim(), factors.ranks.parameter_columns(), seed);
+  const GaugeFixed fixed(*problem, factors, typical);
+  std::vector<Matrix<double>> starts;
+  for (std::size_t r = 0; r < 3; ++r) starts.push_back(headlens::copy_of(drawn[r].parameters));
+  const WeakestDirection weakest =
+      weakest_direction(fixed, *point, starts, [&] { return effort.must_stop(); });
+  effort.inner += weakest.products;
+  out.resolved = !effort.expired() && !weakest.values.empty() && weakest.values[0] > kResolved * typical;
+  if (!out.resolved) return out;
+  out.response = weakest.response;
+  const double equations = static_cast<double>(problem->rows() * problem->outputs());
+  const double spare = equations - factor_unknowns(factors.ranks, factors.dim(), factors.outputs());
+  out.noise = std::sqrt(point->squares / std::max(1.0, spare));
+  const double left = std::max(std::sqrt(point->squares), kRounding * std::sqrt(problem->y_squares())) *
+                      kSafety * (weakest.settled ? 1 : kUnsettled);
+  for (Index i = 0; i < factors.heads(); ++i) {
+    std::vector<Product> theta, w;
+    for (const Draw& draw : drawn) {
+      theta.push_back(theta_error(factors, draw, i));
+      w.push_back(w_error(factors, draw, i));
+    }
+    const Spread a = spread_of(theta), b = spread_of(w);
+    if (labels == LabelsAre::exact)
+      out.heads.push_back({left * theta_bound(factors, weakest, i), kLowDraws * left * std::sqrt(b.trace)});
+    else
+      out.heads.push_back(
+          {out.noise * std::sqrt(a.trace * a.quantile), out.noise * std::sqrt(b.trace * b.quantile)});
+  }
+  return out;
+}
+
+double factor_distance(const Factors& a, const Factors& b) {
+  double worst = 0;
+  for (Index i = 0; i < a.heads(); ++i) {
+    const HeadFactors x = head_of(a, i), y = head_of(b, i);
+    // |A - B| from the columns of both: [Q_a, -Q_b] [K_a, K_b]^T.
+    Matrix<double> minus_q(y.q.rows, y.q.cols), minus_v(y.v.rows, y.v.cols);
+    for (Index r = 0; r < y.q.rows; ++r)
+      for (Index c = 0; c < y.q.cols; ++c) minus_q(r, c) = -y.q(r, c);
+    for (Index r = 0; r < y.v.rows; ++r)
+      for (Index c = 0; c < y.v.cols; ++c) minus_v(r, c) = -y.v(r, c);
+    const OwnHead difference{beside(x.q, minus_q.view()), beside(x.k, y.k), beside(x.v, minus_v.view()),
+                             transposed(beside(transposed(x.o).view(), transposed(y.o).view()).view())};
+    // The SVD of the difference keeps digits that the difference of squares would lose.
+    const OwnHead own = balanced(difference);
+    worst = std::max({worst, theta_norm(own.view()) / std::max(theta_norm(y), 1e-300),
+                      w_norm(own.view()) / std::max(w_norm(y), 1e-300)});
+  }
+  return worst;
+}
+
+bool factors_come_back(const Split& split, const Factors& factors, std::uint64_t seed, Effort& effort) {
+  Factors nudged = balanced(factors);
+  const Index size = nudged.values.parameters.rows() * nudged.values.parameters.cols();
+  const double entry = std::sqrt(squared_norm(nudged.values.parameters) / static_cast<double>(size));
+  Stream stream(seed, "nudge of factors");
+  for (Index i = 0; i < size; ++i) nudged.values.parameters.data()[i] += kNudge * entry * stream.normal();
+  const PolishOptions options{
+      .damping = 1e-8, .ridge = 1e-12, .tolerance = 1e-14, .max_steps = 12, .stall_steps = 5};
+  const Polished back = polish(split, nudged, options, "nudge", effort);
+  return factor_distance(back.factors, factors) < kReturned * kNudge;
+}
+
+}  // namespace headlens::recovery

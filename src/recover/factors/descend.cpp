@@ -1,0 +1,116 @@
+#include "recover/factors/descend.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+#include <numeric>
+#include <utility>
+
+#include "base/random.hpp"
+
+namespace headlens::recovery {
+namespace {
+
+constexpr Index kBatchRows = 3200;
+constexpr int kWarmUp = 100;
+constexpr int kLookEvery = 25;
+constexpr Index kLookedAt = 128;  // held-out examples
+
+// Batches of examples, in a fresh random order each time all have been seen.
+class Batches {
+ public:
+  Batches(Index examples, Index size, std::uint64_t seed)
+      : order_(static_cast<std::size_t>(examples)), size_(static_cast<std::size_t>(size)), seed_(seed) {
+    std::iota(order_.begin(), order_.end(), Index{0});
+    shuffle();
+  }
+  std::vector<Index> next() {
+    if (at_ + size_ > order_.size()) shuffle();
+    const auto from = order_.begin() + static_cast<std::ptrdiff_t>(at_);
+    at_ += size_;
+    return {from, from + static_cast<std::ptrdiff_t>(size_)};
+  }
+
+ private:
+  void shuffle() {
+    Stream stream(seed_, "batches", round_++);
+    for (std::size_t i = order_.size(); i > 1; --i) std::swap(order_[i - 1], order_[stream.below(i)]);
+    at_ = 0;
+  }
+  std::vector<Index> order_;
+  std::size_t size_, at_ = 0;
+  std::uint64_t seed_, round_ = 0;
+};
+
+double rate_at(const DescentOptions& options, int step) {
+  const double share = static_cast<double>(step) / options.most_steps;
+  return options.rate * std::min(1.0, (step + 1.0) / kWarmUp) *
+         (0.5 * (1 + std::cos(std::numbers::pi * share)) + 1e-3);
+}
+
+// The course of a descent: is it still worth its steps?
+class Course {
+ public:
+  void look(int step, const Factors& factors) {
+    if (factors.held_out_error < kBetter * best_) {
+      best_ = factors.held_out_error;
+      at_ = step;
+    }
+    split_ = factors.train_error < kSplit * factors.held_out_error ? split_ + 1 : 0;
+  }
+  bool is_flat(int step) const { return step - at_ >= kPatience; }
+  bool overfits() const { return split_ >= kPatience / kLookEvery && best_ > kUseless; }
+
+ private:
+  static constexpr double kBetter = 0.98, kSplit = 0.6, kUseless = 0.3;
+  static constexpr int kPatience = 600;
+  double best_ = 1e300;
+  int at_ = 0, split_ = 0;
+};
+
+}  // namespace
+
+DescentResult descend(const Split& split, Factors start, const DescentOptions& options, std::uint64_t seed,
+                      const std::function<bool(const Factors&)>& newton, Effort& effort) {
+  const Index k = split.tokens, examples = split.train_x.rows / k;
+  const backend::LayerExamples given{split.train_x, split.train_y, k};
+  const auto machine =
+      effort.context().machine.make_factor_descent(given, start.ranks, start.values, effort.context());
+  Batches batches(examples, std::min(examples, std::max<Index>(1, kBatchRows / k)), seed);
+  const Index looked = std::min(split.held_x.rows, kLookedAt * k);
+  const MatrixView<const double> held_x = split.held_x.block(0, 0, looked, split.held_x.cols),
+                                 held_y = split.held_y.block(0, 0, looked, split.held_y.cols);
+  DescentResult out{std::move(start), DescentEnd::out_of_steps, 0};
+  const auto ended = [&](DescentEnd end) {
+    out.end = end;
+    return std::move(out);
+  };
+  Course course;
+  double mean = 1, near = options.near;  // mean: of the batches' relative squares, running
+  while (out.steps < options.most_steps) {
+    const double squares = machine->step(batches.next(), rate_at(options, out.steps));
+    mean += 0.1 * (squares - mean);
+    ++effort.steps;
+    ++out.steps;
+    if (out.steps % 10 == 0) effort.report("descend", out.steps, mean, out.factors.heads());
+    const bool late = effort.must_stop();
+    if (!late && out.steps % kLookEvery != 0) continue;
+    out.factors.values = machine->values();
+    out.factors.train_error = std::sqrt(mean);
+    out.factors.held_out_error = error_on(held_x, held_y, k, out.factors, effort.context());
+    effort.trace.push_back({"descend", out.factors.heads(), effort.seconds(), out.factors.train_error,
+                            out.steps, out.factors.held_out_error});
+    if (late) return ended(DescentEnd::out_of_time);
+    course.look(out.steps, out.factors);
+    const bool flat = course.is_flat(out.steps);
+    if (out.factors.held_out_error < near || flat) {
+      if (newton(out.factors)) return ended(DescentEnd::found);
+      near = std::min(near, out.factors.held_out_error) / 2;
+    }
+    if (course.overfits()) return ended(DescentEnd::overfits);
+    if (flat) return ended(DescentEnd::flat);
+  }
+  return out;
+}
+
+}  // namespace headlens::recovery

@@ -1,0 +1,36 @@
+// The first phase: Adam in float on all factors, on batches of examples, from a random start.
+//
+// The error falls in one plunge, after which Newton takes over. The phase is counted in steps, never in
+// seconds, and ends when the held-out error shows that Newton will do, or that descent overfits.
+#pragma once
+
+#include "recover/factors/factors.hpp"
+
+namespace headlens::recovery {
+
+enum class DescentEnd {
+  found,     // Newton has taken over
+  overfits,  // the training error falls, the held-out error does not
+  flat,      // neither falls any more
+  out_of_steps,
+  out_of_time
+};
+
+struct DescentOptions {
+  double rate = 3e-3;
+  int most_steps = 4000;
+  double near = 0.15;  // held-out |F - Y| / |Y| at which Newton is first tried
+};
+
+struct DescentResult {
+  Factors factors;
+  DescentEnd end = DescentEnd::out_of_steps;
+  int steps = 0;
+};
+
+// newton(factors) is tried at `near` and whenever the held-out error has halved since, and at the end of a
+// flat descent; if it returns true, the descent is over.
+DescentResult descend(const Split& split, Factors start, const DescentOptions& options, std::uint64_t seed,
+                      const std::function<bool(const Factors&)>& newton, Effort& effort);
+
+}  // namespace headlens::recovery

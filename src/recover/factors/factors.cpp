@@ -1,0 +1,188 @@
+#include "recover/factors/factors.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "base/random.hpp"
+#include "linalg/blas.hpp"
+#include "linalg/svd.hpp"
+#include "linalg/vector_space.hpp"
+
+namespace headlens::recovery {
+namespace {
+
+Matrix<double> copy_view(MatrixView<const double> a) {
+  Matrix<double> out(a.rows, a.cols);
+  copy_rows(a, out.view());
+  return out;
+}
+
+Matrix<double> product(Trans trans_a, Trans trans_b, MatrixView<const double> a, MatrixView<const double> b) {
+  Matrix<double> out(trans_a == Trans::no ? a.rows : a.cols, trans_b == Trans::no ? b.cols : b.rows);
+  gemm(trans_a, trans_b, 1.0, a, b, 0.0, out.view());
+  return out;
+}
+
+// The first columns of u, each times its factor.
+Matrix<double> scaled_columns(MatrixView<const double> u, const std::vector<double>& factors, Index count) {
+  Matrix<double> out(u.rows, count);
+  for (Index i = 0; i < u.rows; ++i)
+    for (Index j = 0; j < count; ++j) out(i, j) = u(i, j) * factors[static_cast<std::size_t>(j)];
+  return out;
+}
+
+Index count_above(const std::vector<double>& values, double share) {
+  return std::count_if(values.begin(), values.end(),
+                       [&](double value) { return value > share * values.front() && value > 0; });
+}
+
+// A B = U s V^T from A = U_a s_a V_a^T and the small matrix s_a V_a^T B.
+Svd product_svd(MatrixView<const double> a, MatrixView<const double> b) {
+  Svd outer = svd(a);
+  if (!outer.ok) return outer;
+  Matrix<double> small = product(Trans::no, Trans::no, outer.right.view(), b);
+  for (Index i = 0; i < small.rows(); ++i)
+    for (Index j = 0; j < small.cols(); ++j) small(i, j) *= outer.values[static_cast<std::size_t>(i)];
+  Svd core = svd(small);
+  if (core.ok) core.left = product(Trans::no, Trans::no, outer.left.view(), core.left.view());
+  return core;
+}
+
+}  // namespace
+
+Factors copy_of(const Factors& f) {
+  return {f.ranks,
+          {headlens::copy_of(f.values.parameters), headlens::copy_of(f.values.o)},
+          f.train_error,
+          f.held_out_error};
+}
+
+HeadFactors head_of(const Factors& f, Index head) {
+  const backend::HeadColumns c = backend::columns_of(f.ranks)[static_cast<std::size_t>(head)];
+  const MatrixView<const double> z = f.values.parameters.view();
+  return {z.block(0, c.q, z.rows, c.logits), z.block(0, c.k, z.rows, c.logits),
+          z.block(0, c.v, z.rows, c.values), f.values.o.view().block(c.o, 0, c.values, f.outputs())};
+}
+
+OwnHead own_head(const Factors& f, Index head) {
+  const HeadFactors h = head_of(f, head);
+  return {copy_view(h.q), copy_view(h.k), copy_view(h.v), copy_view(h.o)};
+}
+
+Factors assemble(const std::vector<OwnHead>& heads) {
+  Factors out;
+  for (const OwnHead& head : heads) {
+    out.ranks.logits.push_back(head.q.cols());
+    out.ranks.values.push_back(head.v.cols());
+  }
+  const Index d = heads.at(0).v.rows(), e = heads[0].o.cols();
+  out.values.parameters = Matrix<double>(d, out.ranks.parameter_columns());
+  out.values.o = Matrix<double>(out.ranks.value_columns(), e);
+  const std::vector<backend::HeadColumns> columns = backend::columns_of(out.ranks);
+  for (std::size_t i = 0; i < heads.size(); ++i) {
+    const backend::HeadColumns& c = columns[i];
+    const MatrixView<double> z = out.values.parameters.view();
+    copy_rows(heads[i].q.view(), z.block(0, c.q, d, c.logits));
+    copy_rows(heads[i].k.view(), z.block(0, c.k, d, c.logits));
+    copy_rows(heads[i].v.view(), z.block(0, c.v, d, c.values));
+    copy_rows(heads[i].o.view(), out.values.o.view().block(c.o, 0, c.values, e));
+  }
+  return out;
+}
+
+Factors random_factors(Index dim, Index outputs, Index heads, Index rank, std::uint64_t seed, int start) {
+  const double d = static_cast<double>(dim), r = static_cast<double>(rank);
+  Factors out;
+  out.ranks.logits.assign(static_cast<std::size_t>(heads), rank);
+  out.ranks.values = out.ranks.logits;
+  out.values.parameters = Matrix<double>(dim, out.ranks.parameter_columns());
+  out.values.o = Matrix<double>(out.ranks.value_columns(), outputs);
+  Stream stream(seed, "start of factors", static_cast<std::uint64_t>(start));
+  const Index logits = 2 * out.ranks.logit_columns();
+  for (Index i = 0; i < dim; ++i)
+    for (Index j = 0; j < out.ranks.parameter_columns(); ++j)
+      out.values.parameters(i, j) =
+          stream.normal() * (j < logits ? 0.7 / std::pow(d * d * r, 0.25) : 0.3 / std::sqrt(d));
+  for (Index i = 0; i < out.values.o.rows() * outputs; ++i)
+    out.values.o.data()[i] = stream.normal() * 0.3 / std::sqrt(d);
+  return out;
+}
+
+OwnHead balanced(const OwnHead& head, double theta_share, double w_share) {
+  // Theta = Q (V_k s_k) U_k^T with K = U_k s_k V_k^T: the SVD of Q (V_k s_k) is that of Theta but for U_k.
+  const Svd keys = svd(head.k);
+  const Svd w = product_svd(head.v, head.o);
+  Matrix<double> turned(keys.right.cols(), keys.right.rows());
+  for (Index i = 0; i < turned.rows(); ++i)
+    for (Index j = 0; j < turned.cols(); ++j)
+      turned(i, j) = keys.right(j, i) * keys.values[static_cast<std::size_t>(j)];
+  const Svd theta = product_svd(head.q, turned);
+  if (!keys.ok || !theta.ok || !w.ok)  // not finite: nothing to balance
+    return {copy_view(head.q), copy_view(head.k), copy_view(head.v), copy_view(head.o)};
+  const Index logits = theta.values.empty() ? 0 : count_above(theta.values, theta_share);
+  const Index values = std::max<Index>(1, count_above(w.values, w_share));
+  std::vector<double> roots;
+  for (const double value : theta.values) roots.push_back(std::sqrt(value));
+  OwnHead out;
+  out.q = scaled_columns(theta.left.view(), roots, logits);
+  out.k = scaled_columns(product(Trans::no, Trans::yes, keys.left.view(), theta.right.view()), roots, logits);
+  out.v = copy_view(w.left.view().block(0, 0, w.left.rows(), values));
+  out.o = copy_view(w.right.view().block(0, 0, values, w.right.cols()));
+  for (Index i = 0; i < values; ++i)
+    for (Index j = 0; j < out.o.cols(); ++j) out.o(i, j) *= w.values[static_cast<std::size_t>(i)];
+  return out;
+}
+
+Factors balanced(const Factors& f, double theta_share, double w_share) {
+  std::vector<OwnHead> heads;
+  for (Index i = 0; i < f.heads(); ++i) heads.push_back(balanced(own_head(f, i), theta_share, w_share));
+  Factors out = assemble(heads);
+  out.train_error = f.train_error;
+  out.held_out_error = f.held_out_error;
+  return out;
+}
+
+double factored_product(MatrixView<const double> a, MatrixView<const double> b, MatrixView<const double> c,
+                        MatrixView<const double> d) {
+  return inner_product(product(Trans::yes, Trans::no, a, c), product(Trans::yes, Trans::no, b, d));
+}
+
+double theta_norm(const HeadFactors& h) {
+  return std::sqrt(std::max(0.0, factored_product(h.q, h.k, h.q, h.k)));
+}
+
+double w_norm(const HeadFactors& h) {
+  const Matrix<double> vv = product(Trans::yes, Trans::no, h.v, h.v),
+                       oo = product(Trans::no, Trans::yes, h.o, h.o);
+  return std::sqrt(std::max(0.0, inner_product(vv, oo)));
+}
+
+double factor_unknowns(const backend::HeadRanks& ranks, Index dim, Index outputs) {
+  return static_cast<double>(dim * ranks.parameter_columns() + outputs * ranks.value_columns());
+}
+
+double error_on(MatrixView<const double> x, MatrixView<const double> y, Index tokens, const Factors& factors,
+                const backend::Context& context) {
+  const double scale = squared_norm(y);
+  if (scale == 0) return 1;  // nothing held out, or nothing to predict
+  Matrix<double> left = context.machine.apply_factors(x, tokens, factors.ranks, factors.values, context);
+  for (Index i = 0; i < y.rows; ++i)
+    for (Index j = 0; j < y.cols; ++j) left(i, j) -= y(i, j);
+  return std::sqrt(squared_norm(left) / scale);
+}
+
+AttentionLayer dense_layer(const Factors& f) {
+  const Index m = f.heads(), d = f.dim(), e = f.outputs();
+  AttentionLayer out{Array(DType::f64, {m, d, d}), Array(DType::f64, {m, d, e})};
+  for (Index i = 0; i < m; ++i) {
+    const HeadFactors h = head_of(f, i);
+    gemm(Trans::no, Trans::yes, 1.0, h.q, h.k, 0.0,
+         MatrixView<double>(out.theta.data<double>() + i * d * d, d, d));
+    gemm(Trans::no, Trans::no, 1.0, h.v, h.o, 0.0,
+         MatrixView<double>(out.w.data<double>() + i * d * e, d, e));
+  }
+  return out;
+}
+
+}  // namespace headlens::recovery

@@ -1,0 +1,64 @@
+// A candidate in factors (backend/factors.hpp): Theta_i = Q_i K_i^T, W_i = V_i O_i.
+//
+// Q_i A, K_i A^-T and V_i B, B^-1 O_i give the same head for every invertible A and B. The balanced form
+// picks one: Q_i = U sqrt(s) and K_i = U' sqrt(s) from Theta_i = U s U'^T, V_i orthonormal and the rows of
+// O_i orthogonal. Errors and distances are those of Theta and W, which do not depend on the choice; they are
+// computed from products of r columns, so no matrix of d^2 entries is formed.
+#pragma once
+
+#include "backend/backend.hpp"
+#include "headlens/layer.hpp"
+#include "recover/candidate.hpp"
+
+namespace headlens::recovery {
+
+struct Factors {
+  backend::HeadRanks ranks;
+  backend::FactorValues values;
+  double train_error = 1, held_out_error = 1;
+
+  Index dim() const { return values.parameters.rows(); }
+  Index outputs() const { return values.o.cols(); }
+  Index heads() const { return ranks.heads(); }
+};
+Factors copy_of(const Factors& factors);
+
+// One head as views.
+struct HeadFactors {
+  MatrixView<const double> q, k, v, o;
+};
+HeadFactors head_of(const Factors& factors, Index head);
+
+// One head by itself, to be put together with others.
+struct OwnHead {
+  Matrix<double> q, k, v, o;
+
+  HeadFactors view() const { return {q.view(), k.view(), v.view(), o.view()}; }
+};
+OwnHead own_head(const Factors& factors, Index head);
+Factors assemble(const std::vector<OwnHead>& heads);
+
+// The start of this number. Entries of Q and K have deviation 0.7 / (d^2 r)^(1/4): logits of size 0.5.
+Factors random_factors(Index dim, Index outputs, Index heads, Index rank, std::uint64_t seed, int start);
+
+// The balanced form, without the singular values below these shares of the head's largest.
+OwnHead balanced(const OwnHead& head, double theta_share = 0, double w_share = 0);
+Factors balanced(const Factors& factors, double theta_share = 0, double w_share = 0);
+
+// <A B^T, C D^T> from the columns alone.
+double factored_product(MatrixView<const double> a, MatrixView<const double> b, MatrixView<const double> c,
+                        MatrixView<const double> d);
+double theta_norm(const HeadFactors& head);
+double w_norm(const HeadFactors& head);
+
+// Entries of Q, K, V and O: m r (3 d + e) for ranks of r.
+double factor_unknowns(const backend::HeadRanks& ranks, Index dim, Index outputs);
+
+// |F(X) - Y| / |Y|
+double error_on(MatrixView<const double> x, MatrixView<const double> y, Index tokens, const Factors& factors,
+                const backend::Context& context);
+
+// Dense Theta (m, d, d) and W (m, d, e).
+AttentionLayer dense_layer(const Factors& factors);
+
+}  // namespace headlens::recovery

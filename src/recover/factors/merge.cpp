@@ -1,0 +1,100 @@
+#include "recover/factors/merge.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "linalg/vector_space.hpp"
+
+namespace headlens::recovery {
+namespace {
+
+constexpr double kOneHead = 0.9;  // cosine above which two heads are one, whatever their number
+constexpr double kRelated = 0.4;  // and above which they are merged before any is dropped
+constexpr double kFaint = 0.02;   // |W| as a share of the largest: below it a head is noise of descent
+
+Matrix<double> side_by_side(MatrixView<const double> a, double factor_a, MatrixView<const double> b,
+                            double factor_b) {
+  Matrix<double> out(a.rows, a.cols + b.cols);
+  for (Index i = 0; i < a.rows; ++i) {
+    for (Index j = 0; j < a.cols; ++j) out(i, j) = factor_a * a(i, j);
+    for (Index j = 0; j < b.cols; ++j) out(i, a.cols + j) = factor_b * b(i, j);
+  }
+  return out;
+}
+
+Matrix<double> stacked(MatrixView<const double> a, MatrixView<const double> b) {
+  Matrix<double> out(a.rows + b.rows, a.cols);
+  copy_rows(a, out.view().block(0, 0, a.rows, a.cols));
+  copy_rows(b, out.view().block(a.rows, 0, b.rows, a.cols));
+  return out;
+}
+
+Matrix<double> first_columns(const Matrix<double>& a, Index count) {
+  Matrix<double> out(a.rows(), std::min(count, a.cols()));
+  copy_rows(a.view().block(0, 0, a.rows(), out.cols()), out.view());
+  return out;
+}
+
+Matrix<double> first_rows(const Matrix<double>& a, Index count) {
+  Matrix<double> out(std::min(count, a.rows()), a.cols());
+  copy_rows(a.view().block(0, 0, out.rows(), a.cols()), out.view());
+  return out;
+}
+
+OwnHead merged(const OwnHead& a, const OwnHead& b) {
+  const double one = w_norm(a.view()), other = w_norm(b.view());
+  const double share = one + other > 0 ? one / (one + other) : 0.5;
+  OwnHead both{side_by_side(a.q.view(), share, b.q.view(), 1 - share),
+               side_by_side(a.k.view(), 1, b.k.view(), 1), side_by_side(a.v.view(), 1, b.v.view(), 1),
+               stacked(a.o.view(), b.o.view())};
+  const Index logits = std::max(a.q.cols(), b.q.cols()), values = std::max(a.v.cols(), b.v.cols());
+  const OwnHead out = balanced(both);
+  return {first_columns(out.q, logits), first_columns(out.k, logits), first_columns(out.v, values),
+          first_rows(out.o, values)};
+}
+
+struct Pair {
+  std::size_t first = 0, second = 0;
+  double cosine = -1;
+};
+
+Pair closest(const std::vector<OwnHead>& heads) {
+  Pair out;
+  for (std::size_t i = 0; i < heads.size(); ++i)
+    for (std::size_t j = 0; j < i; ++j) {
+      const double cosine = theta_cosine(heads[i].view(), heads[j].view());
+      if (cosine > out.cosine) out = {j, i, cosine};
+    }
+  return out;
+}
+
+}  // namespace
+
+double theta_cosine(const HeadFactors& a, const HeadFactors& b) {
+  const double sizes = theta_norm(a) * theta_norm(b);
+  return sizes > 0 ? factored_product(a.q, a.k, b.q, b.k) / sizes : 0;
+}
+
+Factors merge_heads(const Factors& factors, std::optional<Index> wanted) {
+  std::vector<OwnHead> heads;
+  for (Index i = 0; i < factors.heads(); ++i) heads.push_back(own_head(factors, i));
+  const auto smaller = [](const OwnHead& a, const OwnHead& b) { return w_norm(a.view()) < w_norm(b.view()); };
+  const auto drop = [&](auto head) { heads.erase(head); };
+  for (;;) {
+    const bool surplus = wanted && static_cast<Index>(heads.size()) > *wanted;
+    const Pair pair = closest(heads);
+    if (pair.cosine > (surplus ? kRelated : kOneHead)) {
+      heads[pair.first] = merged(heads[pair.first], heads[pair.second]);
+      drop(heads.begin() + static_cast<std::ptrdiff_t>(pair.second));
+      continue;
+    }
+    const auto least = std::min_element(heads.begin(), heads.end(), smaller);
+    const double largest = w_norm(std::max_element(heads.begin(), heads.end(), smaller)->view());
+    if (heads.size() == 1 || !(surplus || w_norm(least->view()) < kFaint * largest)) break;
+    drop(least);
+  }
+  return assemble(heads);
+}
+
+}  // namespace headlens::recovery

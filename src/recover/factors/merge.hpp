@@ -1,0 +1,22 @@
+// Surplus heads after descent. Descent with more heads than the layer has ends with several of them on one
+// true head: equal Theta, and W in parts that add up. Such heads become one,
+//
+//   Theta = sum_i |W_i| Theta_i / sum_i |W_i|,     W = sum_i W_i,
+//
+// cut to the rank they had. Heads with hardly any W are dropped.
+#pragma once
+
+#include <optional>
+
+#include "recover/factors/factors.hpp"
+
+namespace headlens::recovery {
+
+// wanted: how many heads there are to be, if that is known. More are merged or dropped until so many are
+// left; without it only heads that are clearly one are merged.
+Factors merge_heads(const Factors& factors, std::optional<Index> wanted);
+
+// <Theta_i, Theta_j> / |Theta_i| |Theta_j| of two heads.
+double theta_cosine(const HeadFactors& a, const HeadFactors& b);
+
+}  // namespace headlens::recovery

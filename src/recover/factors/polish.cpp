@@ -1,0 +1,64 @@
+#include "recover/factors/polish.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "linalg/vector_space.hpp"
+
+namespace headlens::recovery {
+namespace {
+
+// Steps that are solved to two digits cost a quarter of those solved to four, and win two digits each.
+constexpr double kLoose = 1e-2;
+
+}  // namespace
+
+double equations_per_unknown(const Split& split, const backend::HeadRanks& ranks) {
+  return static_cast<double>(split.train_y.rows * split.train_y.cols) /
+         factor_unknowns(ranks, split.train_x.cols, split.train_y.cols);
+}
+
+Split first_equations(const Split& split, const backend::HeadRanks& ranks, double equations) {
+  const double share = equations / equations_per_unknown(split, ranks);
+  if (share >= 0.8) return split;
+  const Index k = split.tokens;
+  const auto rows =
+      std::max<Index>(1, static_cast<Index>(share * static_cast<double>(split.train_x.rows / k))) * k;
+  Split thin = split;
+  thin.train_x = split.train_x.block(0, 0, rows, split.train_x.cols);
+  thin.train_y = split.train_y.block(0, 0, rows, split.train_y.cols);
+  return thin;
+}
+
+Polished polish(const Split& split, const Factors& start, const PolishOptions& options,
+                const std::string& phase, Effort& effort) {
+  Factors from = balanced(start);
+  const auto problem = effort.context().machine.make_factor_problem(
+      {split.train_x, split.train_y, split.tokens}, from.ranks, effort.context());
+  std::unique_ptr<backend::LayerPoint> point = problem->make_point();
+  const double squares = std::max(squared_norm(from.values.parameters), 1e-300);
+  point->parameters = std::move(from.values.parameters);
+  const LmOptions lm{.ridge = options.ridge,
+                     .mu = options.damping * problem->unknowns() / squares,
+                     .tolerance = options.tolerance,
+                     .max_steps = options.max_steps,
+                     .tightest = kLoose,
+                     .stall_steps = options.stall_steps};
+  const LmResult result = minimise(
+      *problem, point, lm, [&] { return effort.must_stop(); },
+      [&](int step, double relative) {
+        effort.trace.push_back({phase, from.heads(), effort.seconds(), std::sqrt(relative), step, {}});
+        effort.report(phase, step, relative, from.heads());
+      });
+  effort.count(result);
+  Polished out{std::move(from), result.status};
+  out.factors.values = {std::move(point->parameters), std::move(point->w)};
+  if (!point->finite) return {copy_of(start), LmStatus::stalled};
+  out.factors.train_error = std::sqrt(result.relative_squares);
+  out.factors.held_out_error =
+      error_on(split.held_x, split.held_y, split.tokens, out.factors, effort.context());
+  return out;
+}
+
+}  // namespace headlens::recovery

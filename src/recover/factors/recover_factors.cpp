@@ -1,0 +1,317 @@
+#include "recover/factors/recover_factors.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "attention/packing.hpp"
+#include "base/memory.hpp"
+#include "headlens/inspect.hpp"
+#include "headlens/options.hpp"
+#include "linalg/vector_space.hpp"
+#include "recover/certificate/distinct.hpp"
+#include "recover/certificate/explain.hpp"
+#include "recover/certificate/swapped.hpp"
+#include "recover/certificate/token_span.hpp"
+#include "recover/certificate/whiteness.hpp"
+#include "recover/factors/challenge.hpp"
+#include "recover/factors/match.hpp"
+#include "recover/factors/phases.hpp"
+#include "recover/factors/search.hpp"
+#include "recover/factors/whiten.hpp"
+
+namespace headlens::recovery {
+namespace {
+
+constexpr Index kDenseBelow = 48;  // coordinates of the tokens up to which all entries of Theta are unknowns
+constexpr double kExplained = 1e-11;  // relative residual that rounding may leave
+constexpr double kAgreement = 0.05;   // relative distance at which two starts have found the same noisy heads
+constexpr double kWidestNoisyBar = 0.5;
+
+double predicted_bytes(const Split& split, const backend::HeadRanks& ranks, bool white) {
+  const double rows = static_cast<double>(split.train_x.rows), d = static_cast<double>(split.train_x.cols),
+               e = static_cast<double>(split.train_y.cols), k = static_cast<double>(split.tokens);
+  const double z = static_cast<double>(ranks.parameter_columns()),
+               b = static_cast<double>(ranks.value_columns()), m = static_cast<double>(ranks.heads());
+  const double polished = std::min(
+      rows, 1.25 * kPolishEquations * factor_unknowns(ranks, split.train_x.cols, split.train_y.cols) / e);
+  // Two points (z, P, Phi, residual), the tangents in float and double with the tokens, images of CG, and the
+  // sums over groups of examples; Gram matrices and factors of both points.
+  const double point = 8 * (z + m * k + b + e), tangents = 12 * (d + z + m * k + b), images = 8 * 3 * (e + b);
+  return polished * (2 * point + tangents + images) + 8 * (6 * b * b + 24 * d * z) +
+         (white ? 0 : 8 * rows * d);
+}
+
+// Which part of the labels is not explained, in units of |Y|, on training rows as well.
+bool explained(const Split& split, const Factors& factors) {
+  return factors.held_out_error < kExplained && factors.train_error < kExplained && split.held_x.rows > 0;
+}
+
+// Q and K, or V, of the user's tokens: rows 2^-t_a; O in the user's labels.
+Factors out_of_units(const Units& units, Factors factors) {
+  for (Index a = 0; a < factors.dim(); ++a)
+    for (Index j = 0; j < factors.ranks.parameter_columns(); ++j)
+      factors.values.parameters(a, j) =
+          std::scalbn(factors.values.parameters(a, j), -units.tokens[static_cast<std::size_t>(a)]);
+  for (Index i = 0; i < factors.values.o.rows() * factors.outputs(); ++i)
+    factors.values.o.data()[i] = std::scalbn(factors.values.o.data()[i], units.labels);
+  return factors;
+}
+
+// Where heads are told to the user: coordinates and labels as given.
+struct Outside {
+  const Whitening& whitening;
+  const Units& units;
+
+  Factors take(const Factors& white) const { return out_of_units(units, from_white(whitening, white)); }
+  // Bars of every head as shares of its size there. |T dTheta T| <= |T|^2 |dTheta|: never too narrow.
+  std::vector<HeadBound> relative(const Factors& white, const std::vector<HeadBound>& bounds) const {
+    std::vector<double> coordinates;
+    for (const int t : units.tokens) coordinates.push_back(std::scalbn(1.0, -t));
+    const double grown = stretch(whitening, coordinates), labels = std::scalbn(1.0, units.labels);
+    const Factors given = take(white);
+    std::vector<HeadBound> out;
+    for (Index i = 0; i < white.heads(); ++i) {
+      const HeadBound& bound = bounds[static_cast<std::size_t>(i)];
+      const HeadFactors head = head_of(given, i);
+      out.push_back({head.q.cols == 0 ? 1 : relative_to_truth(grown * grown * bound.theta, theta_norm(head)),
+                     relative_to_truth(grown * labels * bound.w, w_norm(head))});
+    }
+    return out;
+  }
+};
+
+std::vector<Index> wide_heads(const Factors& factors, const std::vector<HeadBound>& relative, double widest) {
+  std::vector<Index> out;
+  for (Index i = 0; i < factors.heads(); ++i) {
+    const HeadBound& bar = relative[static_cast<std::size_t>(i)];
+    if ((factors.ranks.logits[static_cast<std::size_t>(i)] > 0 && !(bar.theta < widest)) || !(bar.w < widest))
+      out.push_back(i);
+  }
+  return out;
+}
+
+// The tests of prove_large() on heads in factors.
+Proof prove_factors(const Split& split, const Outside& outside, const Factors& factors,
+                    const RecoverOptions& options, Effort& effort) {
+  const Split thin = first_equations(split, factors.ranks, kPolishEquations);
+  Proof proof;
+  proof.doubt = Doubt::wide_bars;
+  proof.pools_mean.assign(static_cast<std::size_t>(factors.heads()), false);
+  for (Index i = 0; i < factors.heads(); ++i)
+    proof.pools_mean[static_cast<std::size_t>(i)] = factors.ranks.logits[static_cast<std::size_t>(i)] == 0;
+  const FactorBars bars = factor_bars(thin, factors, LabelsAre::exact, options.seed, effort);
+  if (effort.expired()) return {.doubt = Doubt::out_of_time};
+  for (Index i = 0; i < factors.heads(); ++i) proof.heads.push_back(i);
+  if (!bars.resolved) return proof;
+  proof.response = bars.response;
+  proof.relative = outside.relative(factors, bars.heads);
+  proof.heads = wide_heads(factors, proof.relative, kWidestBar);
+  if (!proof.heads.empty()) return proof;
+  if (token_groups(thin.train_x).count() > 1)
+    proof.doubt = Doubt::few_tokens;
+  else if (!means_are_seen(split))
+    proof.doubt = Doubt::mean_unseen;
+  else if (!held_out_is_fresh(split, factors.heads()))
+    proof.doubt = Doubt::few_distinct;
+  else if (!explained(split, factors))
+    proof.doubt = Doubt::structure;
+  else if (!factors_come_back(thin, factors, options.seed, effort))
+    proof.doubt = effort.expired() ? Doubt::out_of_time : Doubt::another_layer;
+  else
+    proof.doubt = Doubt::none;  // only here: every test has been passed
+  return proof;
+}
+
+// Labels with noise: all examples count, another start must agree, and what is left must be noise.
+Challenge test_noise(const Split& white, const Outside& outside, const RecoverOptions& options,
+                     Effort& effort, Factors& best, std::vector<HeadBound>& bars, Certificate& certificate) {
+  Challenge out;
+  best = timed_in(certificate, "polish", [&] {
+    return polish(white, best, {.damping = 1e-6, .ridge = 1e-12}, "polish", effort).factors;
+  });
+  if (effort.expired()) return out;
+  Matrix<double> left = effort.context().machine.apply_factors(white.train_x, white.tokens, best.ranks,
+                                                               best.values, effort.context());
+  for (Index i = 0; i < left.rows(); ++i)
+    for (Index j = 0; j < left.cols(); ++j) left(i, j) = white.train_y(i, j) - left(i, j);
+  const Whiteness whiteness = residual_whiteness(white, left, best.heads(), options.seed);
+  certificate.residual_z = std::max(std::abs(whiteness.between_tokens), whiteness.with_functions);
+  out.leaves_noise = whiteness.is_noise();
+  if (!out.leaves_noise) return out;
+  RecoverOptions again = options;
+  again.seed = options.seed + 1000;
+  again.heads = best.heads();
+  again.starts = 2;
+  Certificate aside;
+  const FactorSearch second =
+      timed_in(certificate, "starts", [&] { return search_factors(white, again, effort, aside); });
+  if (effort.expired() || second.best.heads() != best.heads()) return out;
+  const Factors other = matched_to(
+      best, polish(white, second.best, {.damping = 1e-6, .ridge = 1e-12}, "polish", effort).factors);
+  out.agrees = factor_distance(other, best) < kAgreement;
+  const FactorBars errors = timed_in(certificate, "error bars", [&] {
+    return factor_bars(white, best, LabelsAre::noisy, options.seed, effort);
+  });
+  if (!errors.resolved) return out;
+  certificate.noise = errors.noise;
+  certificate.smallest_singular_value = errors.response;
+  bars = outside.relative(best, errors.heads);
+  out.bars_tell = wide_heads(best, bars, kWidestNoisyBar).empty();
+  out.returns = true;  // another start has come to the same heads, and the bars are finite
+  return out;
+}
+
+void describe_heads(const Factors& factors, const std::vector<HeadBound>& bars, Certificate& certificate) {
+  certificate.per_head.clear();
+  for (Index i = 0; i < factors.heads() && !bars.empty(); ++i) {
+    const OwnHead head = balanced(own_head(factors, i));
+    double sum = 0, squares = 0;
+    for (Index j = 0; j < head.q.cols(); ++j) {
+      double value = 0;
+      for (Index q = 0; q < head.q.rows(); ++q) value += head.q(q, j) * head.q(q, j);
+      sum += value;
+      squares += value * value;
+    }
+    const HeadBound& bar = bars[static_cast<std::size_t>(i)];
+    HeadReport report;
+    report.scale = std::sqrt(squares);
+    report.effective_rank = squares > 0 ? sum * sum / squares : 0;
+    report.w_norm = w_norm(head.view());
+    report.theta_bar = bar.theta;
+    report.w_bar = bar.w;
+    report.theta_rank = head.q.cols();
+    report.w_rank = head.v.cols();
+    report.mean_pooling = head.q.cols() == 0;
+    certificate.per_head.push_back(report);
+  }
+}
+
+// Why heads in factors were not found.
+void explain_search(const Split& white, const FactorSearch& search, const RecoverOptions& options,
+                    Certificate& c) {
+  const double equations = equations_per_unknown(white, search.best.ranks);
+  if (c.status == RecoveryStatus::stalled) {
+    c.reason = fmt::format("The time limit came first; {} heads leave {:.1e} of the held-out labels so far.",
+                           c.heads, c.held_out_error);
+    c.advice =
+        message("Raise ", option("time-limit"), ", or give the number of heads with ", option("heads"), ".");
+  } else if (c.status == RecoveryStatus::needs_more_examples) {
+    c.reason = fmt::format(
+        "Descent fits the training examples (error {:.1e}) but not the held-out ones ({:.1e}): the examples "
+        "give {:.1f} "
+        "equations per unknown of heads of rank {}, and descent needs about 50.",
+        search.best.train_error, search.best.held_out_error, equations, first_rank(white, options));
+    c.advice = "Give more examples; where you can choose them, take 4 to 8 tokens per example.";
+  } else {
+    c.reason =
+        fmt::format("Heads of rank {} leave {:.1e} of the held-out labels, and what is left is not noise.",
+                    *std::max_element(search.best.ranks.logits.begin(), search.best.ranks.logits.end()),
+                    c.held_out_error);
+    c.advice = message("Raise ", option("max-heads"), " or ", option("rank"), ", or give more examples.");
+  }
+}
+
+RecoveryStatus status_of(const FactorSearch& search, const Challenge& noise, const Proof& proof,
+                         bool expired) {
+  if (search.best.held_out_error < kProof) {
+    if (proof.doubt == Doubt::none) return RecoveryStatus::recovered;
+    if (proof.doubt == Doubt::few_distinct) return RecoveryStatus::needs_more_examples;
+    return expired ? RecoveryStatus::stalled : RecoveryStatus::not_identified;
+  }
+  if (expired) return RecoveryStatus::stalled;
+  if (noise.leaves_noise && noise.agrees && noise.returns && noise.bars_tell)
+    return RecoveryStatus::approximate;
+  return search.end == DescentEnd::overfits || search.best.train_error < 0.5 * search.best.held_out_error
+             ? RecoveryStatus::needs_more_examples
+             : RecoveryStatus::not_identified;
+}
+
+// All that a search in factors came to.
+struct Outcome {
+  const Split &split, &white;
+  const Outside& outside;
+  const RecoverOptions& options;
+  const FactorSearch& search;
+  const Challenge& noise;
+  const Proof& proof;
+  const std::vector<HeadBound>& bars;
+};
+
+// The layer, and the certificate for the status that it has.
+void describe(const Outcome& o, bool expired, Recovery& recovery) {
+  Certificate& certificate = recovery.certificate;
+  const Factors& best = o.search.best;
+  const bool returned =
+      certificate.status == RecoveryStatus::recovered || certificate.status == RecoveryStatus::approximate;
+  const Factors found = o.outside.take(best);
+  certificate.heads = found.heads();
+  certificate.train_error = best.train_error;
+  certificate.held_out_error = best.held_out_error;
+  certificate.examples_per_unknown = equations_per_unknown(o.split, found.ranks);
+  if (o.proof.response > 0) certificate.smallest_singular_value = o.proof.response;
+  describe_heads(found, o.bars, certificate);
+  recovery.best = dense_layer(found);
+  if (returned) {
+    recovery.layer = recovery.best;
+  } else if (best.held_out_error < kProof && !expired) {
+    const AttentionLayer dense = dense_layer(best);
+    const Candidate candidate{pack_theta(dense.theta), pack_w(dense.w), best.train_error,
+                              best.held_out_error};
+    explain({first_equations(o.white, best.ranks, 1), o.options, candidate, o.noise, o.proof}, certificate);
+  } else {
+    explain_search(o.white, o.search, o.options, certificate);
+  }
+}
+
+}  // namespace
+
+bool wants_factors(const RecoverOptions& options, Index dim) {
+  if (options.method != RecoverMethod::varpro || options.best_fit || options.start != RecoverStart::random)
+    return false;
+  return options.rank == "auto" ? dim > kDenseBelow : options.rank != "full";
+}
+
+bool recover_factors(const Split& split, const Units& units, const RecoverOptions& options, Effort& effort,
+                     Recovery& recovery) {
+  Certificate& certificate = recovery.certificate;
+  if (squared_norm(split.train_y) == 0) return false;
+  backend::HeadRanks most;
+  most.logits.assign(static_cast<std::size_t>(descent_heads(options)), first_rank(split, options));
+  most.values = most.logits;
+  const double bytes = predicted_bytes(split, most, false);
+  MemoryBudget(effort.execution()).require(bytes, "the recovery");
+  certificate.predicted_peak_bytes = static_cast<std::uint64_t>(bytes);
+  const Whitening whitening =
+      timed_in(certificate, "whiten", [&] { return whiten(split, effort.threads()); });
+  const Split white = in_white(whitening, split);
+  const Outside outside{whitening, units};
+
+  FactorSearch search;
+  Proof proof;
+  Challenge noise;
+  std::vector<HeadBound> bars;
+  effort.in_time([&] {
+    search = search_factors(white, options, effort, certificate);
+    if (search.best.held_out_error < kProof) {
+      proof = timed_in(certificate, "challenge",
+                       [&] { return prove_factors(white, outside, search.best, options, effort); });
+      bars = proof.relative;
+    } else if (!effort.expired() && search.at_minimum) {
+      noise = test_noise(white, outside, options, effort, search.best, bars, certificate);
+    }
+  });
+  if (search.best.heads() == 0) return false;
+  certificate.status = status_of(search, noise, proof, effort.expired());
+  const bool returned =
+      certificate.status == RecoveryStatus::recovered || certificate.status == RecoveryStatus::approximate;
+  if (!returned && !effort.expired() && search.best.held_out_error > kProof && options.rank == "auto" &&
+      split.train_x.cols <= kDenseFallback)
+    return false;
+  describe({split, white, outside, options, search, noise, proof, bars}, effort.expired(), recovery);
+  return true;
+}
+
+}  // namespace headlens::recovery

@@ -1,0 +1,27 @@
+// From whitened examples to heads in factors: descend with surplus heads, merge, polish, reduce.
+#pragma once
+
+#include "recover/factors/descend.hpp"
+#include "recover/factors/polish.hpp"
+
+namespace headlens::recovery {
+
+struct FactorSearch {
+  Factors best;  // polished, unless the end says otherwise
+  DescentEnd end = DescentEnd::out_of_steps;
+  bool at_minimum = false;  // Newton ended at a minimum that is not zero: noise, or the wrong model
+};
+
+// Starts are tried in turn, the later ones with twice the rank, until one explains the held-out examples.
+FactorSearch search_factors(const Split& white, const RecoverOptions& options, Effort& effort,
+                            Certificate& certificate);
+
+// Coordinates of the tokens up to which the search among all entries of Theta follows where one start in
+// factors finds nothing.
+inline constexpr Index kDenseFallback = 96;
+
+// The rank of the factors of the first start: as given, or d / m.
+Index first_rank(const Split& split, const RecoverOptions& options);
+Index descent_heads(const RecoverOptions& options);
+
+}  // namespace headlens::recovery

@@ -1,0 +1,87 @@
+#include "recover/factors/whiten.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "linalg/blas.hpp"
+#include "linalg/eigen.hpp"
+#include "linalg/gram.hpp"
+#include "linalg/multiply.hpp"
+#include "linalg/svd.hpp"
+#include "linalg/vector_space.hpp"
+
+namespace headlens::recovery {
+namespace {
+
+constexpr double kWhite = 2;        // largest over smallest eigenvalue of tokens that are left as they are
+constexpr double kNothing = 1e-20;  // of the largest eigenvalue: outside the span of the tokens
+
+Matrix<double> turned(MatrixView<const double> x, const Matrix<double>& turn, int threads) {
+  Matrix<double> out(x.rows, turn.cols());
+  multiply(Trans::no, Trans::no, 1.0, x, turn.view(), 0.0, out.view(), threads);
+  return out;
+}
+
+}  // namespace
+
+Whitening whiten(const Split& split, int threads) {
+  const Index d = split.train_x.cols;
+  Matrix<double> moment = Matrix<double>::zeros(d, d);
+  add_inner(split.train_x, moment.view(), threads);
+  for (Index i = 0; i < d * d; ++i) moment.data()[i] /= static_cast<double>(split.train_x.rows);
+  const SymmetricEigen eigen = symmetric_eigen(moment.view());
+  Whitening out;
+  out.dimension = d;
+  const double largest = eigen.ok() ? eigen.values.back() : 0;
+  if (!(largest > 0)) return out;
+  const double mean = std::sqrt(largest * std::max(eigen.values.front(), 0.0));
+  if (largest < kWhite * eigen.values.front() && mean > 0.5 && mean < 2) return out;
+  out.plain = false;
+  out.dimension = 0;
+  Matrix<double> scaled = Matrix<double>::zeros(d, d);
+  for (Index j = 0; j < d; ++j) {
+    const double value = eigen.values[static_cast<std::size_t>(j)];
+    if (!(value > kNothing * largest)) continue;
+    ++out.dimension;
+    for (Index i = 0; i < d; ++i) scaled(j, i) = eigen.vectors(j, i) * std::pow(value, -0.25);
+  }
+  out.turn = Matrix<double>(d, d);
+  gemm(Trans::yes, Trans::no, 1.0, std::as_const(scaled).view(), std::as_const(scaled).view(), 0.0,
+       out.turn.view());
+  out.train_x = turned(split.train_x, out.turn, threads);
+  out.held_x = turned(split.held_x, out.turn, threads);
+  return out;
+}
+
+Split in_white(const Whitening& whitening, const Split& split) {
+  Split out = split;
+  if (whitening.plain) return out;
+  out.train_x = whitening.train_x.view();
+  out.held_x = whitening.held_x.view();
+  return out;
+}
+
+double stretch(const Whitening& whitening, const std::vector<double>& units) {
+  double largest = 0;
+  if (whitening.plain) {
+    for (const double unit : units) largest = std::max(largest, unit);
+    return largest;
+  }
+  Matrix<double> turn = headlens::copy_of(whitening.turn);
+  for (Index i = 0; i < turn.rows(); ++i)
+    for (Index j = 0; j < turn.cols(); ++j) turn(i, j) *= units[static_cast<std::size_t>(i)];
+  const Svd all = svd(turn.view());
+  return all.ok ? all.values.front() : std::numeric_limits<double>::infinity();
+}
+
+Factors from_white(const Whitening& whitening, const Factors& factors) {
+  Factors out = copy_of(factors);
+  if (!whitening.plain)
+    gemm(Trans::no, Trans::no, 1.0, whitening.turn.view(), factors.values.parameters.view(), 0.0,
+         out.values.parameters.view());
+  return out;
+}
+
+}  // namespace headlens::recovery

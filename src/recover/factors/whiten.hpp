@@ -1,0 +1,24 @@
+// Tokens of covariance one: x' = x T with T = C^-1/2, C the second moment of the tokens. Descent takes equal
+// steps in all directions and the preconditioner counts on tokens of covariance one, so both need this.
+// Heads come back by Q = T Q', K = T K', V = T V'. Where tokens are white already nothing is done, so that
+// signs stay signs.
+#pragma once
+
+#include "recover/factors/factors.hpp"
+
+namespace headlens::recovery {
+
+struct Whitening {
+  bool plain = true;    // T = 1
+  Matrix<double> turn;  // T (d, d), symmetric
+  Index dimension = 0;  // of the span of the tokens; T is zero outside
+  Matrix<double> train_x, held_x;
+};
+
+Whitening whiten(const Split& split, int threads);
+Split in_white(const Whitening& whitening, const Split& split);  // views of the whitening
+// The largest factor by which undoing grows a column: |D T| with D the units of the coordinates.
+double stretch(const Whitening& whitening, const std::vector<double>& units);
+Factors from_white(const Whitening& whitening, const Factors& factors);
+
+}  // namespace headlens::recovery

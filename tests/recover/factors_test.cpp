@@ -1,0 +1,210 @@
+// Heads in factors: the form that does not depend on the gauge, the surplus heads of descent, and recovery.
+#include "recover/factors/factors.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "base/random.hpp"
+#include "headlens/recover.hpp"
+#include "linalg/vector_space.hpp"
+#include "recover/factors/challenge.hpp"
+#include "recover/factors/gauge.hpp"
+#include "recover/factors/match.hpp"
+#include "recover/factors/merge.hpp"
+#include "recover/factors/whiten.hpp"
+
+namespace headlens::recovery {
+namespace {
+
+double difference(const AttentionLayer& a, const AttentionLayer& b) {
+  double worst = 0;
+  for (Index i = 0; i < a.theta.size(); ++i) worst = std::max(worst, std::abs(a.theta.at(i) - b.theta.at(i)));
+  for (Index i = 0; i < a.w.size(); ++i) worst = std::max(worst, std::abs(a.w.at(i) - b.w.at(i)));
+  return worst;
+}
+
+TEST(Factors, BalancingChangesNoHead) {
+  for (const Index rank : {1, 3, 7}) {
+    const Factors f = random_factors(7, 4, 3, rank, 11, 0);
+    const Factors b = balanced(f);
+    EXPECT_LT(difference(dense_layer(f), dense_layer(b)), 1e-14);
+    for (Index i = 0; i < 3; ++i) {  // Q^T Q = K^T K, V^T V = 1
+      const HeadFactors h = head_of(b, i);
+      for (Index s = 0; s < h.q.cols; ++s)
+        for (Index t = 0; t < h.q.cols; ++t) {
+          double q = 0, k = 0;
+          for (Index a = 0; a < 7; ++a) {
+            q += h.q(a, s) * h.q(a, t);
+            k += h.k(a, s) * h.k(a, t);
+          }
+          EXPECT_NEAR(q, k, 1e-14);
+          if (s != t) {
+            EXPECT_NEAR(q, 0, 1e-14);
+          }
+        }
+      for (Index s = 0; s < h.v.cols; ++s)
+        for (Index t = 0; t < h.v.cols; ++t) {
+          double v = 0;
+          for (Index a = 0; a < 7; ++a) v += h.v(a, s) * h.v(a, t);
+          EXPECT_NEAR(v, s == t, 1e-14);
+        }
+    }
+  }
+}
+
+TEST(Factors, TrimmingKeepsTheSingularValuesThatCount) {
+  Factors f = random_factors(9, 9, 1, 4, 12, 0);
+  for (Index a = 0; a < 9; ++a) f.values.parameters(a, 2) *= 1e-9;  // one column of Q
+  const Factors trimmed = balanced(f, 1e-6, 1e-6);
+  EXPECT_EQ(trimmed.ranks.logits[0], 3);
+  EXPECT_EQ(trimmed.ranks.values[0], 4);
+  EXPECT_LT(difference(dense_layer(f), dense_layer(trimmed)), 1e-9);
+}
+
+TEST(Factors, StudentsOnOneHeadBecomeOne) {
+  const Factors truth = random_factors(12, 6, 2, 3, 13, 0);
+  // Head 0 twice, its W in two parts, and a faint head of its own.
+  OwnHead first = own_head(truth, 0), second = own_head(truth, 0),
+          faint = own_head(random_factors(12, 6, 1, 3, 99, 0), 0);
+  for (Index i = 0; i < 3 * 6; ++i) {
+    first.o.data()[i] *= 0.3;
+    second.o.data()[i] *= 0.7;
+    faint.o.data()[i] *= 1e-3;
+  }
+  std::vector<OwnHead> students;
+  students.push_back(std::move(first));
+  students.push_back(own_head(truth, 1));
+  students.push_back(std::move(second));
+  students.push_back(std::move(faint));
+  const Factors merged = merge_heads(assemble(students), std::nullopt);
+  ASSERT_EQ(merged.heads(), 2);
+  EXPECT_LT(factor_distance(matched_to(truth, merged), truth), 1e-12);
+}
+
+TEST(Factors, GaugeIsAProjectionThatMovesNoHead) {
+  const Factors f = balanced(random_factors(8, 5, 2, 3, 14, 0));
+  Stream stream(15, "direction");
+  Matrix<double> a(8, f.ranks.parameter_columns());
+  for (Index i = 0; i < a.rows() * a.cols(); ++i) a.data()[i] = stream.normal();
+  const Matrix<double> once = gauge_part(f, a.view()), twice = gauge_part(f, once.view());
+  EXPECT_GT(squared_norm(once), 1);
+  for (Index i = 0; i < a.rows() * a.cols(); ++i) EXPECT_NEAR(once.data()[i], twice.data()[i], 1e-12);
+  Matrix<double> rest = copy_of(a);
+  add(-1.0, once, rest);
+  EXPECT_NEAR(inner_product(rest, once), 0, 1e-10);
+  // To first order Theta stays: (Q + t QA)(K - t KA^T)^T = Q K^T + O(t^2).
+  Factors moved = copy_of(f);
+  add(1e-6, once, moved.values.parameters);
+  const AttentionLayer before = dense_layer(f), after = dense_layer(moved);
+  for (Index i = 0; i < before.theta.size(); ++i) EXPECT_NEAR(before.theta.at(i), after.theta.at(i), 1e-10);
+}
+
+// Tokens of very different sizes, mixed: whitened ones have covariance one, and heads come back.
+TEST(Factors, WhiteningIsUndone) {
+  const Index n = 400, k = 3, d = 5;
+  Stream stream(16, "tokens");
+  Matrix<double> x(n * k, d), y(n * k, 2);
+  for (Index i = 0; i < n * k; ++i) {
+    double mix = stream.normal();
+    for (Index j = 0; j < d; ++j) x(i, j) = std::pow(10.0, -double(j)) * (stream.normal() + mix);
+    for (Index j = 0; j < 2; ++j) y(i, j) = stream.normal();
+  }
+  const Split split{x.view().block(0, 0, 350 * k, d), y.view().block(0, 0, 350 * k, 2),
+                    x.view().block(350 * k, 0, 50 * k, d), y.view().block(350 * k, 0, 50 * k, 2), k};
+  const Whitening whitening = whiten(split, 1);
+  ASSERT_FALSE(whitening.plain);
+  EXPECT_EQ(whitening.dimension, d);
+  const Split white = in_white(whitening, split);
+  for (Index a = 0; a < d; ++a)
+    for (Index b = 0; b < d; ++b) {
+      double sum = 0;
+      for (Index i = 0; i < white.train_x.rows; ++i) sum += white.train_x(i, a) * white.train_x(i, b);
+      EXPECT_NEAR(sum / double(white.train_x.rows), a == b, 1e-9);
+    }
+  const Factors inner = random_factors(d, 2, 2, 2, 17, 0), outer = from_white(whitening, inner);
+  RecoverOptions options;
+  const Execution execution;
+  Effort effort(options, execution);
+  const Matrix<double> one = effort.context().machine.apply_factors(white.held_x, k, inner.ranks,
+                                                                    inner.values, effort.context()),
+                       other = effort.context().machine.apply_factors(split.held_x, k, outer.ranks,
+                                                                      outer.values, effort.context());
+  for (Index i = 0; i < one.rows() * one.cols(); ++i) EXPECT_NEAR(one.data()[i], other.data()[i], 1e-9);
+}
+
+struct Plant {
+  AttentionLayer layer;
+  Examples examples;
+};
+Plant plant(Index d, Index m, Index rank, Index n, Index k, double noise, std::uint64_t seed) {
+  TeacherOptions teacher;
+  teacher.dim = d;
+  teacher.heads = m;
+  teacher.rank = rank;
+  teacher.seed = seed;
+  AttentionLayer layer = draw_teacher(teacher);
+  ExampleOptions draw;
+  draw.count = n;
+  draw.tokens = k;
+  draw.noise = noise;
+  draw.seed = seed;
+  Examples examples = draw_examples(layer, draw, {});
+  return {std::move(layer), std::move(examples)};
+}
+
+TEST(RecoverFactors, FindsHeadsOfUnknownNumberAndRank) {
+  const Plant p = plant(24, 3, 4, 400, 8, 0, 18);
+  RecoverOptions options;
+  options.rank = "6";  // more than there is: the surplus is trimmed
+  options.max_heads = 5;
+  const Recovery recovery = recover(p.examples, options, {});
+  ASSERT_EQ(recovery.certificate.status, RecoveryStatus::recovered) << recovery.certificate.reason;
+  const Comparison comparison = compare_layers(*recovery.layer, p.layer);
+  EXPECT_LT(comparison.worst_error, 1e-10);
+  for (const HeadReport& head : recovery.certificate.per_head) {
+    EXPECT_EQ(head.theta_rank, 4);
+    EXPECT_LT(head.theta_bar, 1e-8);
+    EXPECT_LT(comparison.worst_theta_error, head.theta_bar);
+    EXPECT_LT(comparison.worst_w_error, head.w_bar);
+  }
+}
+
+TEST(RecoverFactors, SaysThatMoreExamplesAreNeeded) {
+  const Plant p = plant(48, 3, 16, 40, 8, 0, 19);  // 1.5 equations per unknown
+  RecoverOptions options;
+  options.heads = 3;
+  options.rank = "16";
+  options.starts = 1;
+  const Recovery recovery = recover(p.examples, options, {});
+  EXPECT_EQ(recovery.certificate.status, RecoveryStatus::needs_more_examples) << recovery.certificate.reason;
+  EXPECT_FALSE(recovery.layer);
+  EXPECT_NE(recovery.certificate.reason.find("equations per unknown"), std::string::npos);
+}
+
+TEST(RecoverFactors, WrongRankIsNotCertified) {
+  const Plant p = plant(20, 2, 8, 600, 6, 0, 20);
+  RecoverOptions options;
+  options.heads = 2;
+  options.rank = "4";
+  options.starts = 1;
+  const Recovery recovery = recover(p.examples, options, {});
+  EXPECT_NE(recovery.certificate.status, RecoveryStatus::recovered);
+  EXPECT_FALSE(recovery.layer);
+}
+
+TEST(RecoverFactors, ThreadsDoNotChangeABit) {
+  const Plant p = plant(20, 2, 3, 200, 5, 0, 21);
+  RecoverOptions options;
+  options.heads = 2;
+  options.rank = "3";
+  Execution one, three;
+  one.threads = 1;
+  three.threads = 3;
+  const Recovery a = recover(p.examples, options, one), b = recover(p.examples, options, three);
+  ASSERT_TRUE(a.layer && b.layer) << a.certificate.reason;
+  for (Index i = 0; i < a.layer->theta.size(); ++i) EXPECT_EQ(a.layer->theta.at(i), b.layer->theta.at(i));
+}
+
+}  // namespace
+}  // namespace headlens::recovery
