@@ -20,7 +20,7 @@ struct LmOptions {
   double mu = 1e-2;
   double tolerance = 1e-27;  // on |r|^2 / |Y|^2: just above the floor that rounding leaves
   int max_steps = 250;
-  int max_inner = 200;   // CG iterations a step
+  int max_inner = 200;   // CG iterations per step
   int stall_steps = 30;  // no progress over this many steps ends the run
   double stall_factor = 0.9;
   // Promised decreases this small beside the cost, three times in a row: a minimum with a residual, i.e.
