@@ -203,7 +203,7 @@ def test_the_score_function_is_called_by_its_parameter(tokens):
     with pytest.raises(ValueError, match="^score_function: mlp has relu neurons only"):
         headlens.RandomFeatureAttentionRegressor(model="mlp", score_function="exp").fit(*tokens)
     with pytest.raises(ValueError, match="^score: mlp has relu neurons only"):  # only the estimators rename it
-        headlens.kernel(tokens[0], model="mlp", score="exp")
+        headlens.attention_kernel(tokens[0], model="mlp", score="exp")
 
 
 def test_sets_index_like_arrays(ragged):
