@@ -20,8 +20,8 @@ namespace nb = nanobind;
 // An option as callers write it: max_heads, loss='logistic', polish=False.
 std::string in_python(const Mention& mention);
 
-// Parameters whose name is not that of their option, {"score": "score_function"}: what messages to this thread
-// call them from now on. Returns the names until now.
+// Parameters whose name is not that of their option, {"score": "score_function"}: what messages to this
+// thread call them from now on. Returns the names until now.
 using ParameterNames = std::map<std::string, std::string>;
 ParameterNames rename_parameters(ParameterNames names);
 

@@ -202,7 +202,8 @@ def test_bad_options_are_refused_by_name(name, value, tokens):
 def test_the_score_function_is_called_by_its_parameter(tokens):
     with pytest.raises(ValueError, match="^score_function: mlp has relu neurons only"):
         headlens.RandomFeatureAttentionRegressor(model="mlp", score_function="exp").fit(*tokens)
-    with pytest.raises(ValueError, match="^score: mlp has relu neurons only"):  # only the estimators rename it
+    # Only the estimators rename it.
+    with pytest.raises(ValueError, match="^score: mlp has relu neurons only"):
         headlens.attention_kernel(tokens[0], model="mlp", score="exp")
 
 
