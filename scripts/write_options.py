@@ -1,4 +1,5 @@
-"""Writes what is made from the tables of options: those of docs/command-line.md and the docstrings of the package.
+"""Writes what is made from the tables of options: those of docs/command-line.md and docs/studies.md, and the docstrings
+of the package.
 
     PYTHONPATH=build/python .venv/bin/python scripts/write_options.py [--check]
 
@@ -14,6 +15,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs/command-line.md"
+STUDIES = ROOT / "docs/studies.md"
 EVERYWHERE = {"--help", "--version", "--threads", "--max-memory", "--json"}
 UNUSED_SEED = "accepted everywhere"  # how the help of a seed begins that draws nothing
 
@@ -28,10 +30,15 @@ def commands_of(heading):
     return heading.split(", ")
 
 
-def in_markdown(text):
-    """--heads inf becomes `--heads inf`; bars would end the cell."""
-    text = re.sub(r"(?<![`\w-])(--[a-z][a-z-]*(?: (?:inf|sculpt|'[^']*'))?)", r"`\1`", text)
+def in_cell(text):
+    """Bars would end the cell."""
     return text.replace("|", "\\|")
+
+
+def in_markdown(text):
+    """--heads inf becomes `--heads inf`."""
+    text = re.sub(r"(?<![`\w-])(--[a-z][a-z-]*(?: (?:inf|sculpt|'[^']*'))?)", r"`\1`", text)
+    return in_cell(text)
 
 
 def row_of(option, only):
@@ -71,6 +78,24 @@ def page(described):
                 table, lambda m, rows=rows: m.group(1) + rows + "\n", parts[i + 1], flags=re.MULTILINE
             )
     return "".join(parts)
+
+
+# ---- docs/studies.md
+
+
+def studies(described):
+    """The table below "**Options of `fit`**", and that of `recover`."""
+    text = STUDIES.read_text()
+    for command in ("fit", "recover"):
+        rows = "".join(
+            f"| `{option['name']}` | {in_cell(option['help'])} | `{option['default']}` |\n"
+            for option in described[f"[fixed] {command}"]
+        )
+        start = text.index(f"**Options of `{command}`**")
+        table = re.compile(r"^\| option \|.*\n\|[-|]+\n(?:\|.*\n)+", flags=re.MULTILINE).search(text, start)
+        head = "| option | meaning | default |\n|---|---|---|\n"
+        text = text[: table.start()] + head + rows + text[table.end() :]
+    return text
 
 
 # ---- docstrings
@@ -134,7 +159,7 @@ def main():
     from headlens import _core
 
     described = json.loads(subprocess.check_output([ROOT / "build/headlens", "options"], text=True))
-    new = {PAGE: page(described)}
+    new = {PAGE: page(described), STUDIES: studies(described)}
     for name in TAKES:
         path = ROOT / "python/headlens" / name
         new[path] = docstrings(path, _core.OPTIONS)

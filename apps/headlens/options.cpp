@@ -1,8 +1,9 @@
-// headlens options: every command with its options, as JSON. Not shown in help; scripts/write_options.py
-// makes the tables of docs/command-line.md from it.
+// headlens options: every command with its options, and those of study files, as JSON. Not shown in help;
+// scripts/write_options.py makes the tables of docs/command-line.md and docs/studies.md from the output.
 #include <fmt/format.h>
 
 #include "command.hpp"
+#include "headlens/study.hpp"
 
 namespace headlens::app {
 namespace {
@@ -23,6 +24,13 @@ void list(const Command& command, const std::string& path, Json& out) {
     list(*inner, path.empty() ? inner->name() : path + " " + inner->name(), out);
 }
 
+Json study_file(StudyCommand command) {
+  Json out = Json::array();
+  for (const StudyOption& option : study_options(command))
+    out.push_back({{"name", option.name}, {"help", option.help}, {"default", option.fallback}});
+  return out;
+}
+
 }  // namespace
 
 void add_options(Command& app) {
@@ -30,6 +38,8 @@ void add_options(Command& app) {
   command.set_action([&app] {
     Json out = Json::object();
     list(app, "", out);
+    out["[fixed] fit"] = study_file(StudyCommand::fit);
+    out["[fixed] recover"] = study_file(StudyCommand::recover);
     print_text(out.dump(2));
     return static_cast<int>(kOk);
   });

@@ -29,7 +29,7 @@ enum class BackendChoice {
   cpu,
   cuda,
 };
-std::string_view name(BackendChoice choice);  // "auto", "cpu", "cuda"
+std::string name(BackendChoice choice);  // "auto", "cpu", "cuda"
 
 struct Execution {
   int threads = 0;                     // 0: every core this process may use

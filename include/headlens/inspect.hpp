@@ -1,7 +1,7 @@
 // What a layer's heads look like, and how often they agree: which recovery method can work on it.
 //
-// Also: attention weights as checkpoints have them, made into a layer. With one token x a column, q = W_Q x,
-// k = W_K x, v = W_V x, and W_O applied to the concatenated heads,
+// Also: attention weights as checkpoints have them, made into a layer. For a token x, a column vector, q =
+// W_Q x, k = W_K x, v = W_V x, and W_O applied to the concatenated heads,
 //
 //   Theta_h = W_Q,h^T W_K,h / sqrt(d_head),   W_h = (W_O,h W_V,h)^T
 #pragma once
@@ -81,7 +81,7 @@ std::string name(WeightsFormat format);  // auto, factors, torch, hf
 
 struct WeightsOptions {
   Index heads =
-      0;  // of the queries; fewer key and value heads (grouped-query attention) are seen from shapes
+      0;  // of the queries; shapes tell whether keys and values have fewer (grouped-query attention)
   WeightsFormat format = WeightsFormat::automatic;
   std::string prefix;          // of the tensor names
   std::optional<Index> layer;  // of tensors (layer, out, in); may be left out if there is one

@@ -35,7 +35,7 @@ enum class RecoverMethod {
   linear_algebra,  // equations over GF(2)
 };
 std::string name(RecoverMethod method);
-bool knows_parities(RecoverMethod method);  // the class of the last two
+bool knows_parities(RecoverMethod method);  // brute_force and linear_algebra
 bool is_shown_alone(RecoverMethod method);  // moments and gradient
 
 struct RecoverOptions {
@@ -122,9 +122,8 @@ struct Certificate {
   // c = n k / (2 m d) for e = d: equations per unknown. Methods that know the class: examples with the
   // control on, per coordinate.
   double examples_per_unknown = 0;
-  std::optional<double>
-      residual_z;  // largest z-score of structure in the residual; empty when there is none to test
-  std::optional<double> noise;  // standard deviation of the labels' noise, from the residual
+  std::optional<double> residual_z;  // largest z-score of structure in the residual; empty where none is left
+  std::optional<double> noise;       // standard deviation of the labels' noise, from the residual
   // Smallest singular value of the projected Jacobian, in units of |Y| / |Theta|: the share by which the
   // labels change when Theta moves by its own size where they see it least, and each head's part in that
   // direction.
@@ -146,8 +145,7 @@ struct Certificate {
 
 struct Recovery {
   std::optional<AttentionLayer> layer;  // empty unless recovered, approximate or a best fit
-  std::optional<AttentionLayer>
-      best;  // what was found, certified or not; empty where there was nothing to find
+  std::optional<AttentionLayer> best;   // certified or not; empty where there was nothing to find
   Certificate certificate;
   std::optional<Array> sculpt_span;  // (m-1, d, d): estimated directions Theta_i - Theta_j, orthonormal
 };

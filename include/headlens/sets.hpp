@@ -40,7 +40,7 @@ class Sets {
   bool is_query_first() const { return query_first_; }  // from_tokens
   const std::string& name() const { return name_; }
 
-  // Writes the query as out[0:d] and the keys as the next N rows of `stride` items each.
+  // Writes the query to query[0:d], and the N keys to rows of `keys` that are `stride` items apart.
   template <class T>
   void copy_set(Index set, T* query, T* keys, Index stride) const;
   // Position of key i of this set in its sequence (its own index for sets).
@@ -62,11 +62,11 @@ class Sets {
   std::string name_;
 };
 
-// Targets of `count` sets, q columns. `labels` tells whether y was an integer array.
+// Targets of `count` sets.
 struct Targets {
   std::vector<double> values;  // (count, outputs), row-major
   Index outputs = 0;
-  bool integer = false;
+  bool integer = false;      // y was an array of integers, as class labels are
   std::vector<Index> shape;  // as given
 };
 

@@ -23,6 +23,12 @@ std::string text(const StudyValue& value);                            // shortes
 
 enum class StudyCommand { fit, recover };
 
+// What a study file may say of the cells of a command; the default is written as in TOML.
+struct StudyOption {
+  std::string name, help, fallback;
+};
+std::vector<StudyOption> study_options(StudyCommand command);
+
 // One dimension of the grid. A value is a number or word for the option of the axis' name, or a named bundle
 // of options (`[variants.model] RFA = {model = "rfa", heads = 1000}`), known in results by its name.
 struct StudyAxis {

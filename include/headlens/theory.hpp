@@ -1,10 +1,9 @@
 // What theory says about a task before any data are drawn:
 //
 //   complexity   B(f) = |f|^2 in the space of functions whose kernel is K of kernel.hpp
-//   bound        2 sqrt(B E[K(x, x)] / n): the mean excess risk of the minimiser over the ball |f|_K^2 <= B
-//   is
-//                at most this, for a loss of slope 1 or less and no intercept; square_bound: the same for the
-//                squared loss
+//   bound        2 sqrt(B E[K(x, x)] / n), the most that the mean excess risk of the minimiser over the ball
+//                |f|_K^2 <= B can be, for a loss of slope 1 or less and no intercept
+//   square_bound the same for the squared loss
 //   prediction   the error on fresh sets, over the variance of y, of ridge regression with an intercept and
 //                the best penalty of the grid that `fit` searches
 //

@@ -36,9 +36,19 @@ def fill(options: _Options, **values: Any) -> _Options:
             setattr(options, key, value)
         except TypeError:
             raise TypeError(
-                f"{key}: {value!r} given, a {type(value).__name__}, expected {_kind(options, key)}"
+                f"{_core.spell(key)}: {value!r} given, a {type(value).__name__}, expected {_kind(options, key)}"
             ) from None
     return options
+
+
+@contextlib.contextmanager
+def named(**parameters: str) -> Iterator[None]:
+    """Messages call these options by the names of these parameters: named(score="score_function")."""
+    before = _core.rename_parameters(parameters)
+    try:
+        yield
+    finally:
+        _core.rename_parameters(before)
 
 
 def head_count(heads: Any) -> Any:

@@ -11,7 +11,7 @@ from sklearn.utils import check_random_state
 
 from . import _core
 from ._arrays import as_mean
-from ._call import fill, head_count, settings, warn, whole_number
+from ._call import fill, head_count, named, settings, warn, whole_number
 from ._sets import Sets, as_sequences, as_sets, precision_of
 
 
@@ -39,8 +39,8 @@ class SetEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
         sets, dtype = self._read(X)
         targets = self._encode(y)
-        options = self._options(dtype)
-        with self._settings() as how:
+        with named(score="score_function"), self._settings() as how:
+            options = self._options(dtype)
             model, report = _core.fit(sets, targets, options, how)
         self.n_features_in_ = sets.dim
         self.report_ = report

@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <exception>
+#include <map>
 
 #include "headlens/error.hpp"
 #include "headlens/execution.hpp"
@@ -18,6 +19,11 @@ namespace nb = nanobind;
 
 // An option as callers write it: max_heads, loss='logistic', polish=False.
 std::string in_python(const Mention& mention);
+
+// Parameters whose name is not that of their option, {"score": "score_function"}: what messages to this
+// thread call them from now on. Returns the names until now.
+using ParameterNames = std::map<std::string, std::string>;
+ParameterNames rename_parameters(ParameterNames names);
 
 // What Python says about a call. `log` and `progress` are callables or None.
 struct Settings {

@@ -1,5 +1,6 @@
 // headlens._core: the public headers of headlens for Python. The package around it holds the manners.
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/map.h>
 #include <nanobind/stl/string.h>
 
 #include "bindings.hpp"
@@ -74,6 +75,8 @@ NB_MODULE(_core, m) {
       .def_rw("backend", &Settings::backend)
       .def_rw("log", &Settings::log, nb::for_setter(nb::arg("log").none()))
       .def_rw("progress", &Settings::progress, nb::for_setter(nb::arg("progress").none()));
+  m.def("rename_parameters", &rename_parameters);
+  m.def("spell", [](const std::string& parameter) { return in_python({parameter, ""}); });
   m.def("parse_bytes", [](const std::string& text) { return parse_bytes(text); });
   m.def("blas_core_repair", &blas_core_repair);
   m.def("info", &info, nb::arg("settings"));

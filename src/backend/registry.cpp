@@ -6,18 +6,6 @@
 
 namespace headlens {
 
-std::string_view name(BackendChoice choice) {
-  switch (choice) {
-    case BackendChoice::automatic:
-      return "auto";
-    case BackendChoice::cpu:
-      return "cpu";
-    case BackendChoice::cuda:
-      return "cuda";
-  }
-  return "auto";
-}
-
 namespace cpu {
 backend::Backend& processor();  // src/cpu, which this folder does not include
 }

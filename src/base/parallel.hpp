@@ -1,4 +1,4 @@
-// The one way headlens uses threads.
+// The two ways headlens uses threads: parallel_for over items of work, and watched_team for work of minutes.
 //
 // Work is cut into items whose number and order do not depend on the number of threads; every item writes its
 // own output, and sums over items are taken afterwards in item order. So the result never depends on the

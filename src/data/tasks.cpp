@@ -69,7 +69,7 @@ Vector task_matrix(TaskMatrix matrix, std::uint64_t seed, Index dim) {
   return s;
 }
 
-// <x_0, S x_i> is <S^T x_0, x_i>: one product a set.
+// <x_0, S x_i> is <S^T x_0, x_i>: one product per set.
 Vector rotate_query(const Vector& s, const double* query, Index dim) {
   Vector out(static_cast<std::size_t>(dim), 0.0);
   for (Index i = 0; i < dim; ++i)

@@ -17,7 +17,7 @@
 namespace headlens::training {
 namespace {
 
-// The coefficients of centred y sum to zero; what they do not is rounding.
+// The coefficients of centred y sum to zero: what is left of the sum is rounding, and is removed.
 void centre_columns(MatrixView<double> a) {
   for (Index c = 0; c < a.cols; ++c) {
     double mean = 0;

@@ -33,7 +33,7 @@ class BandReduction {
 
   Index size() const { return reflectors_.rows(); }
 
-  // rows = rows Q: each row x becomes Q^T x.  2 n^2 flops a row; threads share blocks of 256 rows.
+  // rows = rows Q: each row x becomes Q^T x.  2 n^2 flops per row; threads share blocks of 256 rows.
   void to_band_basis(MatrixView<T> rows, int threads) const;
   // rows = rows Q^T
   void from_band_basis(MatrixView<T> rows, int threads) const;

@@ -1,4 +1,4 @@
-// A linear map on several vectors at once: out = A in, both n x q with one vector a column.
+// A linear map on several vectors at once: out = A in, both n x q with one vector per column.
 #pragma once
 
 #include <functional>

@@ -2,15 +2,17 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <vector>
 
 #include "headlens/error.hpp"
+#include "linalg/cg_recurrence.hpp"
 
 namespace headlens {
 namespace {
 
-using Columns = std::vector<double>;  // one number a column
+using Columns = CgSystem::Columns;
 
 Columns column_dots(MatrixView<const double> x, MatrixView<const double> y) {
   Columns sums(static_cast<std::size_t>(x.cols), 0.0);
@@ -19,7 +21,7 @@ Columns column_dots(MatrixView<const double> x, MatrixView<const double> y) {
   return sums;
 }
 
-// y = scale x + y, columnwise
+// y = y + scale x, columnwise
 void add_scaled(const Columns& scale, MatrixView<const double> x, MatrixView<double> y) {
   for (Index i = 0; i < x.rows; ++i)
     for (Index j = 0; j < x.cols; ++j) y(i, j) += scale[std::size_t(j)] * x(i, j);
@@ -27,24 +29,26 @@ void add_scaled(const Columns& scale, MatrixView<const double> x, MatrixView<dou
 
 bool positive(double value) { return value > 0 && std::isfinite(value); }
 
-class Iteration {
+// Columns that converge or break down become inactive: their p is 0.
+class BlockSystem final : public CgSystem {
  public:
-  Iteration(const BlockOperator& a, const BlockOperator& preconditioner, MatrixView<const double> rhs,
-            MatrixView<double> solution, double tolerance)
+  BlockSystem(const BlockOperator& a, const BlockOperator& preconditioner, MatrixView<const double> rhs,
+              MatrixView<double> solution, double tolerance, const CgCallback& on_iteration)
       : a_(a),
         preconditioner_(preconditioner),
         rhs_(rhs),
         x_(solution),
         tolerance_(tolerance),
+        on_iteration_(on_iteration),
         r_(rhs.rows, rhs.cols),
         z_(rhs.rows, rhs.cols),
         p_(rhs.rows, rhs.cols),
         ap_(rhs.rows, rhs.cols),
         rhs_norm_(column_dots(rhs, rhs)),
-        active_(rhs_norm_.size()),
-        rz_(rhs_norm_.size()) {
+        active_(rhs_norm_.size()) {
     for (double& norm : rhs_norm_) norm = std::sqrt(norm);
   }
+  int iterations() const { return iterations_; }
 
   // r = b - A x, the columns above the tolerance become active. Returns the worst relative residual.
   double restart() {
@@ -52,49 +56,48 @@ class Iteration {
     const Columns relative = relative_residuals();
     for (std::size_t j = 0; j < active_.size(); ++j) active_[j] = relative[j] > tolerance_;
     std::fill_n(p_.data(), p_.rows() * p_.cols(), 0.0);
-    std::fill(rz_.begin(), rz_.end(), 0.0);
     return worst(relative);
   }
 
-  // One step of every active column; a column that converges or breaks down becomes inactive.
-  double step() {
-    next_direction();
-    a_(p_, ap_);
-    const Columns curvature = column_dots(p_, ap_);
-    Columns along(active_.size(), 0.0), back(active_.size(), 0.0);
-    for (std::size_t j = 0; j < active_.size(); ++j) {
-      if (active_[j] && !positive(curvature[j])) active_[j] = false;
-      if (active_[j]) along[j] = rz_[j] / curvature[j];
-      back[j] = -along[j];
-    }
-    add_scaled(along, p_, x_);
-    add_scaled(back, ap_, r_);
-    const Columns relative = relative_residuals();
-    for (std::size_t j = 0; j < active_.size(); ++j)
-      active_[j] = active_[j] && relative[j] > tolerance_ && std::isfinite(relative[j]);
-    return worst(relative);
-  }
-
-  bool active() const { return std::find(active_.begin(), active_.end(), true) != active_.end(); }
-
- private:
-  // p = z + beta p with z = P^-1 r; inactive columns get p = 0.
-  void next_direction() {
+  Columns sizes() override {
     if (preconditioner_)
       preconditioner_(r_, z_);
     else
       copy_rows(r_, z_);
-    const Columns rz = column_dots(r_, z_);
-    for (std::size_t j = 0; j < active_.size(); ++j) active_[j] = active_[j] && positive(rz[j]);
+    Columns out = column_dots(r_, z_);
+    for (std::size_t j = 0; j < active_.size(); ++j) active_[j] = active_[j] && positive(out[j]);
+    return out;
+  }
+
+  bool goes_on(const Columns&) override { return true; }
+
+  void turn(const Columns& beta) override {
     for (Index i = 0; i < p_.rows(); ++i)
       for (Index j = 0; j < p_.cols(); ++j) {
         const auto c = static_cast<std::size_t>(j);
-        const double beta = rz_[c] > 0 ? rz[c] / rz_[c] : 0.0;
-        p_(i, j) = active_[c] ? z_(i, j) + beta * p_(i, j) : 0.0;
+        p_(i, j) = active_[c] ? z_(i, j) + beta[c] * p_(i, j) : 0.0;
       }
-    rz_ = rz;
   }
 
+  Columns curvatures() override {
+    a_(p_, ap_);
+    return column_dots(p_, ap_);
+  }
+
+  bool move(const Columns& alpha) override {
+    Columns back(alpha.size());
+    std::transform(alpha.begin(), alpha.end(), back.begin(), std::negate<>());
+    add_scaled(alpha, p_, x_);
+    add_scaled(back, ap_, r_);
+    const Columns relative = relative_residuals();
+    for (std::size_t j = 0; j < active_.size(); ++j)
+      active_[j] = active_[j] && alpha[j] > 0 && relative[j] > tolerance_ && std::isfinite(relative[j]);
+    ++iterations_;
+    if (on_iteration_) on_iteration_(iterations_, worst(relative));
+    return std::find(active_.begin(), active_.end(), true) != active_.end();
+  }
+
+ private:
   // r = b - A x. A product may be a pass over all data: none where x = 0.
   void residual() {
     bool zero = true;
@@ -125,10 +128,11 @@ class Iteration {
   MatrixView<const double> rhs_;
   MatrixView<double> x_;
   double tolerance_;
+  const CgCallback& on_iteration_;
   Matrix<double> r_, z_, p_, ap_;
   Columns rhs_norm_;
   std::vector<bool> active_;
-  Columns rz_;
+  int iterations_ = 0;
 };
 
 }  // namespace
@@ -140,20 +144,17 @@ CgResult conjugate_gradients(const BlockOperator& a, const BlockOperator& precon
          " x ", rhs.cols, "), solution (", solution.rows, " x ", solution.cols, ")");
   CgResult out;
   if (rhs.rows == 0 || rhs.cols == 0) return out;
-  Iteration iteration(a, preconditioner, rhs, solution, options.tolerance);
+  BlockSystem system(a, preconditioner, rhs, solution, options.tolerance, on_iteration);
   double before = std::numeric_limits<double>::infinity();
   while (true) {
-    out.relative_residual = iteration.restart();
+    out.relative_residual = system.restart();
+    out.iterations = system.iterations();
     if (out.relative_residual <= options.tolerance) return out;
     // A restart that does not halve the true residual has met the limit of the arithmetic.
     const bool stuck = !(out.relative_residual < before / 2);
     if (stuck || out.iterations >= options.max_iterations) break;
     before = out.relative_residual;
-    while (iteration.active() && out.iterations < options.max_iterations) {
-      const double relative = iteration.step();
-      ++out.iterations;
-      if (on_iteration) on_iteration(out.iterations, relative);
-    }
+    iterate(system, options.max_iterations - out.iterations);
   }
   out.status = CgStatus::stalled;
   return out;

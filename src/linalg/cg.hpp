@@ -1,9 +1,9 @@
 // Conjugate gradients for A X = B, A symmetric positive definite and given only as a product, with several
-// right-hand sides: one recurrence a column, one product for all columns an iteration.
+// right-hand sides: one recurrence per column, one product per iteration for all columns.
 //
 // The residual that ends the iteration is a true one, |b - A x|: when the recurrence says "converged" and the
-// true residual disagrees, the iteration restarts from it. Sums are taken in a fixed order. Hestenes, Stiefel
-// 1952. Error in the A-norm falls by (sqrt(cond) - 1) / (sqrt(cond) + 1) an iteration.
+// true residual disagrees, the iteration restarts from it. Sums are taken in a fixed order. The error in the
+// A-norm falls by (sqrt(cond) - 1) / (sqrt(cond) + 1) per iteration.
 #pragma once
 
 #include <functional>

@@ -4,8 +4,8 @@
 //
 // Wolfe's active set: grow a set of affinely independent points by the one that promises most, go to the
 // smallest point of its affine hull, drop points whose weight would turn negative. Finite and exact up to
-// rounding; O(k^3) flops an iteration at worst, a handful of iterations. Wolfe, "Finding the nearest point in
-// a polytope", 1976.
+// rounding; O(k^3) flops per iteration at worst, a handful of iterations. Wolfe, "Finding the nearest point
+// in a polytope", 1976.
 #pragma once
 
 #include <vector>

@@ -6,7 +6,7 @@
 //   P^-1 x = (lambda_l + mu) U (diag(lambda) + mu)^-1 U^T x + (x - U U^T x).
 //
 // If l is about twice the number of eigenvalues above mu, the preconditioned condition number is a small
-// constant. One product with A on l columns, then 10 n l^2 flops; each application 4 n l a column. The same
+// constant. One product with A on l columns, then 10 n l^2 flops; each application 4 n l per column. The same
 // sketch serves every mu. Frangella, Tropp, Udell, "Randomized Nystrom preconditioning", 2021, algorithms 2.1
 // and 5.3.
 #pragma once

@@ -1,7 +1,7 @@
 // Cholesky factorisation of a shifted band matrix, B + s I = L L^T, and what it gives for many rows at once.
 //
 // L is block bidiagonal. With D_k the inverse of its k-th diagonal block and E_k = D_k L[k, k-1], the row
-// vector y = z L^-T has the blocks y_k = z_k D_k^T - y_{k-1} E_k^T: two small products a block, which run
+// vector y = z L^-T has the blocks y_k = z_k D_k^T - y_{k-1} E_k^T: two small products per block, which run
 // several times as fast as triangular solves.  Factor: 4 n b^2 flops; each row: 4 n b.
 //
 // Vectors are rows here, as in BandReduction: to_band_basis(rows), then these. The forward error of a row is

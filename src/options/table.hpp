@@ -95,13 +95,13 @@ struct Check {
   // 0 is no number where the table says what holds by default, nor are infinitely many heads.
   void whole(Index value) const {
     const bool none = info.nothing.empty() ? !info.unset.empty() && value == 0 : value == kInfiniteHeads;
-    if (!none) check_range(info, static_cast<double>(value));
+    if (!none) check_range(info, value);
   }
   void operator()(int Options::*member) const { whole(options.*member); }
   void operator()(Index Options::*member) const { whole(options.*member); }
   void operator()(double Options::*member) const { check_range(info, options.*member); }
   void operator()(std::optional<Index> Options::*member) const {
-    if (options.*member) check_range(info, static_cast<double>(*(options.*member)));
+    if (options.*member) check_range(info, *(options.*member));
   }
   void operator()(std::optional<double> Options::*member) const {
     if (options.*member) check_range(info, *(options.*member));

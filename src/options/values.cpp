@@ -37,14 +37,12 @@ void refuse(const OptionInfo& info, const Text& given) {
               message(option(info.name), ": ", given, " given, expected ", expected(info)));
 }
 
-void check_range(const OptionInfo& info, double value) {
-  const Range& range = info.range;
-  const bool fits = std::isfinite(value) && value >= range.least && value <= range.most &&
-                    !(range.without_least && value == range.least);
-  if (!fits) refuse(info, message(value));
-}
-
 namespace {
+
+bool fits(const Range& range, double value) {
+  return std::isfinite(value) && value >= range.least && value <= range.most &&
+         !(range.without_least && value == range.least);
+}
 
 Text quoted(const std::string& text) { return "'" + text + "'"; }
 
@@ -61,6 +59,14 @@ T read(const OptionInfo& info, const std::string& text) {
 }
 
 }  // namespace
+
+void check_range(const OptionInfo& info, double value) {
+  if (!fits(info.range, value)) refuse(info, message(value));
+}
+
+void check_range(const OptionInfo& info, std::int64_t value) {
+  if (!fits(info.range, static_cast<double>(value))) refuse(info, message(value));
+}
 
 std::uint64_t read_natural(const OptionInfo& info, const std::string& text) {
   return read<std::uint64_t>(info, text);
@@ -104,7 +110,7 @@ double read_real(const OptionInfo& info, const std::string& text) {
 
 std::int64_t read_whole(const OptionInfo& info, const std::string& text) {
   const auto value = options::read<std::int64_t>(info, text);
-  options::check_range(info, static_cast<double>(value));
+  options::check_range(info, value);
   return value;
 }
 

@@ -42,6 +42,7 @@ std::string name(ModelKind kind) { return word_of(kind); }
 std::string name(Score score) { return word_of(score); }
 std::string name(Positions positions) { return word_of(positions); }
 std::string name(Precision precision) { return word_of(precision); }
+std::string name(BackendChoice choice) { return word_of(choice); }
 std::string name(Loss loss) { return word_of(loss); }
 std::string name(Solver solver) { return word_of(solver); }
 std::string name(Task task) { return word_of(task); }

@@ -21,7 +21,7 @@ class ScoreSink {
   virtual ~ScoreSink() = default;
   virtual double bytes() const = 0;                 // what start() will allocate
   virtual void start(Index blocks) = 0;             // once everything is known to fit in memory
-  virtual void take(const ScoredBlock& block) = 0;  // once a block, on any thread and in any order
+  virtual void take(const ScoredBlock& block) = 0;  // once per block, on any thread and in any order
 };
 
 // Error unless the model can read the sets, and everything fits in memory.

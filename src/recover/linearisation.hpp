@@ -33,11 +33,11 @@ struct Linearisation {
   Index unknowns() const { return theta.rows() * theta.cols() + w.rows() * w.cols(); }
 };
 
-// Enough of the examples for a dense factorisation, the first ones; and whether it can be afforded at all.
+// The first examples, as many as a dense factorisation needs; and whether it can be afforded at all.
 Split dense_examples(const Split& split, Index heads);
 bool can_be_dense(const Split& split, Index heads);
-double dense_bytes(const Split& split,
-                   Index heads);  // of one, and of the bounds from it; 0 if it cannot be afforded
+// Memory of one factorisation and of the bounds from it; 0 if it cannot be afforded.
+double dense_bytes(const Split& split, Index heads);
 
 // (sum_i |Phi_i W_i|^2)^(1/2) for heads of d coordinates.
 double magnitude_of(MatrixView<const double> phi, const Matrix<double>& w, Index d);

@@ -1,8 +1,8 @@
 // Where the heads lie, from one moment of the examples. For distinct tokens a, b, c the matrix with rows
 // (x_a, x_c) and columns (x_b, y_a),
 //
-//   T = mean over a of  sum_{b != c, both != a} (x_a x_c^T) (x) (x_b y_a^T)  ~  sum_i c_i vec(Theta_i)
-//   vec(W_i)^T,
+//   T = mean over a of  sum_{b != c, both != a} (x_a x_c^T) (x) (x_b y_a^T)
+//     ~ sum_i c_i vec(Theta_i) vec(W_i)^T,
 //
 // has the heads in its top m singular spaces, and a gap after the m-th singular value. x_a and the sum of the
 // other tokens are first projected out of Y, since what they explain says nothing of Theta. T (d^2, d e) is
@@ -10,7 +10,7 @@
 //
 //   D = U X_e^T,   C_ac = [c != a] (sum_{b != a} D_ab - D_ac),   T^T A = Y^T (C X_e)
 //
-// and T B likewise with X and Y exchanged: n k q (2 d (d + e) + 4 k d) flops a product. Needs three tokens.
+// and T B likewise with X and Y exchanged: n k q (2 d (d + e) + 4 k d) flops per product. Needs three tokens.
 #pragma once
 
 #include "recover/candidate.hpp"

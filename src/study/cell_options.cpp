@@ -4,6 +4,7 @@
 #include <cmath>
 #include <initializer_list>
 #include <map>
+#include <utility>
 
 #include "headlens/error.hpp"
 #include "headlens/options.hpp"
@@ -15,15 +16,15 @@ namespace {
 
 using Kind = ValueKind;
 
-// A row of the table of a struct. `as` is its name in a study, where that differs.
+// A row of the table of a struct.
 template <class Options>
-CellOption from(std::string_view name, std::string_view as = "", bool silent = false) {
+CellOption from(std::string_view name) {
   const Option<Options>& row = option_of<Options>(name);
   const OptionInfo& info = row.info;
   const std::string shown = option_text(Options{}, row);
   const bool with_word = !info.nothing.empty();
-  CellOption out{as.empty() ? std::string_view(info.name) : as, Kind::word, shown, silent};
-  if (info.kind == OptionKind::flag) out = {out.name, Kind::flag, shown == "true", silent};
+  CellOption out{info.name, Kind::word, shown, info.help.str()};
+  if (info.kind == OptionKind::flag) out = {out.name, Kind::flag, shown == "true", out.help};
   if (info.kind == OptionKind::whole) out.kind = with_word ? Kind::whole_or_word : Kind::whole;
   if (info.kind == OptionKind::real) out.kind = with_word ? Kind::real_or_word : Kind::real;
   if (shown == info.nothing) return out;
@@ -32,24 +33,37 @@ CellOption from(std::string_view name, std::string_view as = "", bool silent = f
   return out;
 }
 
-std::string word(const char* text) { return text; }
+// A row that means something else, or more, in a study.
+template <class Options>
+CellOption from(std::string_view name, std::string help, std::string_view as = "") {
+  CellOption out = from<Options>(name);
+  out.help = std::move(help);
+  if (!as.empty()) out.name = as;
+  return out;
+}
 
-constexpr bool kSilent = true;
+CellOption silent(CellOption option) {
+  option.silent = true;
+  return option;
+}
+
+std::string word(const char* text) { return text; }
 
 const std::vector<CellOption>& fit_options() {
   using T = TaskOptions;
   using F = FeatureOptions;
   static const std::vector<CellOption> options{
-      from<T>("task"),
+      from<T>("task", "power-mean, correlation, native, query-power, mixture or ordered"),
       from<T>("dim"),
-      {"keys", Kind::whole_or_word, std::int64_t{16}},  // N, or "A:B"
+      {"keys", Kind::whole_or_word, std::int64_t{16},
+       "keys per set: a number, or \"4:32\" for ragged sets of 4 to 32 keys"},
       from<T>("degree"),
       from<T>("pure"),
       from<T>("matrix"),
       from<T>("weight"),
-      from<T>("noise"),
-      from<T>("count", "samples"),
-      {"test-samples", Kind::whole, std::int64_t{4096}},
+      from<T>("noise", "standard deviation of Gaussian noise on the training targets"),
+      from<T>("count", "sets to train on", "samples"),
+      {"test-samples", Kind::whole, std::int64_t{4096}, "sets to measure on"},
       from<F>("model"),
       from<F>("heads"),
       from<F>("score"),
@@ -57,14 +71,17 @@ const std::vector<CellOption>& fit_options() {
       from<F>("bias-scale"),
       from<F>("weight-scale"),
       from<F>("precision"),
-      from<FitOptions>("loss"),
+      from<FitOptions>("loss", "squared, or huber"),
       from<FitOptions>("huber-delta"),
       from<FitOptions>("ridge"),
-      from<FitOptions>("norm-ball", "", kSilent),  // or "theory": that of the target's complexity
+      silent(from<FitOptions>("norm-ball",
+                              "\"K1,K2\": sum |v_m| <= K1 and sum |v_m|^2 <= K2, or theory: that of the "
+                              "target's complexity; replaces an automatic ridge")),
       from<FitOptions>("intercept"),
       from<FitOptions>("solver"),
-      {"mean", Kind::word, word("identity"), kSilent},  // a matrix of the task
-      from<F>("head-rank", "", kSilent)};
+      silent({"mean", Kind::word, word("identity"),
+              "matrix of a task in the mean of the heads: identity, shift or random"}),
+      silent(from<F>("head-rank"))};
   return options;
 }
 
@@ -73,28 +90,30 @@ const std::vector<CellOption>& recover_options() {
   using E = ExampleOptions;
   using R = RecoverOptions;
   using H = HardOptions;
-  static const std::vector<CellOption> options{from<T>("heads"),
-                                               from<T>("dim"),
-                                               from<T>("outputs"),
-                                               from<T>("scale"),
-                                               from<T>("rank"),
-                                               from<E>("tokens"),
-                                               from<E>("inputs"),
-                                               from<E>("noise"),
-                                               from<E>("count"),
-                                               {"examples-per-unknown", Kind::real, 0.0},
-                                               {"heads-known", Kind::flag, true},
-                                               from<R>("max-heads"),
-                                               from<R>("starts"),
-                                               from<R>("method"),
-                                               from<R>("start"),
-                                               {"layer", Kind::word, word("generic"), kSilent},
-                                               from<H>("sharpness"),
-                                               from<H>("modulus"),
-                                               from<H>("levels"),
-                                               {"flips", Kind::real, 0.0},
-                                               {"time-limit", Kind::real, 0.0, kSilent},  // 0: none
-                                               {"width", Kind::whole_or_word, word("auto"), kSilent}};
+  static const std::vector<CellOption> options{
+      from<T>("heads"),
+      from<T>("dim"),
+      from<T>("outputs", "outputs per token; 0: as dim"),
+      from<T>("scale"),
+      from<T>("rank", "rank of Theta and W; 0: full"),
+      from<E>("tokens"),
+      from<E>("inputs"),
+      from<E>("noise"),
+      from<E>("count"),
+      {"examples-per-unknown", Kind::real, 0.0, "c equations per unknown decide count; 0: count is given"},
+      {"heads-known", Kind::flag, true, "false: the number of heads is found from the data"},
+      from<R>("max-heads", "most heads that are tried where the number is not known"),
+      from<R>("starts"),
+      from<R>("method"),
+      from<R>("start"),
+      silent({"layer", Kind::word, word("generic"), "generic, hard-parity or hard-rounding"}),
+      from<H>("sharpness", "of a hard layer: a step is off by 2 exp(-sharpness/2) at most"),
+      from<H>("modulus", "of the hidden sum of hard-rounding"),
+      from<H>("levels", "values of the label of hard-rounding, 2 to modulus"),
+      {"flips", Kind::real, 0.0, "of a hard layer: share of examples that get the labels of a neighbour"},
+      silent({"time-limit", Kind::real, 0.0, "seconds per cell; 0: none"}),
+      silent({"width", Kind::whole_or_word, word("auto"),
+              "hidden coordinates of hard-rounding: a number, or auto (half of heads)"})};
   return options;
 }
 
@@ -139,7 +158,7 @@ std::string why_not(std::string_view option, StudyCommand command, const NamedIn
   return "";
 }
 
-// n = ceil(c m d (d + e) / (k e)): c equations an unknown. Hard layers have k = 2 and e = 1.
+// n = ceil(c m d (d + e) / (k e)): c equations per unknown. Hard layers have k = 2 and e = 1.
 std::int64_t count_of(const NamedInputs& in) {
   const bool generic = in.word("layer") == "generic";
   const double c = in.real("examples-per-unknown");
@@ -190,6 +209,16 @@ void check(StudyCommand command, const StudyValues& inputs) {
 
 const std::vector<CellOption>& options_of(StudyCommand command) {
   return command == StudyCommand::fit ? fit_options() : recover_options();
+}
+
+std::vector<StudyOption> study_options(StudyCommand command) {
+  std::vector<StudyOption> out;
+  for (const CellOption& option : options_of(command)) {
+    const bool quoted = std::holds_alternative<std::string>(option.fallback);
+    out.push_back({std::string(option.name), option.help,
+                   quoted ? '"' + text(option.fallback) + '"' : text(option.fallback)});
+  }
+  return out;
 }
 
 const CellOption* find_option(StudyCommand command, std::string_view name) {

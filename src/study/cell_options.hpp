@@ -18,8 +18,8 @@ struct CellOption {
   std::string_view name;
   ValueKind kind = ValueKind::word;
   StudyValue fallback;
-  bool silent =
-      false;  // left out of the inputs at its default, so that cells older than the option keep their keys
+  std::string help = {};
+  bool silent = false;  // left out of the inputs at its default: cells older than the option keep their keys
 };
 
 // In the order in which they are written into keys.

@@ -1,4 +1,4 @@
-// Who runs a cell: a process named so that its death can be told from its life.
+// The name of the process that runs a cell, by which others can tell whether that process still lives.
 //
 // WAL stores work between processes of one kernel only, so a claim of another boot is of a dead process, and
 // so is one whose process id is free or was given to a process that started at another time.

@@ -104,7 +104,7 @@ TEST_F(SetReaderTest, BlocksAreTheFile) {
 TEST_F(SetReaderTest, LargestBlockIsTheLargest) {
   const auto path = save(ragged_arrays());
   const SetReader reader(path, DataLayout::sets, Labels::ignored, {});
-  // 8 bytes an item, 2 items a token; pairs of sets have 4, 6 and 2 keys.
+  // 8 bytes per item, 2 items per token; pairs of sets have 4, 6 and 2 keys.
   EXPECT_EQ(reader.largest_block_bytes(1), 8.0 * 2 * (1 + 4));
   EXPECT_EQ(reader.largest_block_bytes(2), 8.0 * 2 * (2 + 6));
   EXPECT_EQ(reader.largest_block_bytes(50), 8.0 * 2 * (5 + 12));

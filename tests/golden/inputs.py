@@ -7,18 +7,18 @@ name = "golden-fits"
 title = "Two models"
 question = "Which model has the smaller error?"
 command = "fit"
+record = ["chosen-ridge", "nmse"]
 seeds = [1, 2, 3]
-record = ["nmse", "chosen-ridge"]
 
 [fixed]
-task = "power-mean"
-degree = 1
 dim = 4
-keys = 4
-test-samples = 200
+keys = 5
+task = "query-power"
+degree = 2
+test-samples = 150
 
 [grid]
-samples = [32, 64, 128]
+samples = [24, 48, 96]
 
 [variants.model]
 RFA = {model = "rfa", heads = "inf"}

@@ -87,6 +87,8 @@ TEST(OptionsTest, MessagesSayWhatWasExpected) {
   EXPECT_EQ(refusal<FitOptions>("norm-ball", "1"),
             "norm-ball: '1' given, expected none or two numbers above 0");
   EXPECT_EQ(refusal<TaskOptions>("degree", "65"), "degree: 65 given, expected a whole number from 0 to 64");
+  EXPECT_EQ(refusal<FeatureOptions>("heads", "9223372036854775807"),
+            "heads: 9223372036854775807 given, expected inf or a whole number from 1 to 1000000000000");
   EXPECT_EQ(refusal<TaskOptions>("count", "1e3"), "count: '1e3' given, expected a whole number, 1 or more");
   EXPECT_EQ(refusal<FeatureOptions>("score", "tanh"),
             "score: 'tanh' given, expected one of relu, softmax, exp, step");

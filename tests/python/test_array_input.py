@@ -174,7 +174,7 @@ def test_other_sets_than_fitted_on(tokens):
 BAD_OPTIONS = {
     "heads": [0, -3, "many", 2.5, None],
     "model": ["rff", 3],
-    "score_function": ["tanh"],
+    "score_function": ["tanh", 3],
     "positions": ["learned"],
     "precision": ["f16"],
     "loss": ["logloss"],
@@ -193,10 +193,18 @@ BAD_OPTIONS = {
 
 @pytest.mark.parametrize("name,value", [(n, v) for n, values in BAD_OPTIONS.items() for v in values])
 def test_bad_options_are_refused_by_name(name, value, tokens):
-    word = "score" if name == "score_function" else "seed|random_state" if name == "random_state" else name
+    word = "seed|random_state" if name == "random_state" else name
     with pytest.raises((ValueError, TypeError), match=word) as caught:
         headlens.RandomFeatureAttentionRegressor(**{"heads": 5, name: value}).fit(*tokens)
     assert "--" not in str(caught.value)  # options are spelled as in Python
+
+
+def test_the_score_function_is_called_by_its_parameter(tokens):
+    with pytest.raises(ValueError, match="^score_function: mlp has relu neurons only"):
+        headlens.RandomFeatureAttentionRegressor(model="mlp", score_function="exp").fit(*tokens)
+    # Only the estimators rename it.
+    with pytest.raises(ValueError, match="^score: mlp has relu neurons only"):
+        headlens.attention_kernel(tokens[0], model="mlp", score="exp")
 
 
 def test_sets_index_like_arrays(ragged):

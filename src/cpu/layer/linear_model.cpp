@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <type_traits>
+#include <utility>
 
 #include "base/parallel.hpp"
+#include "cpu/layer/step_solver.hpp"
 #include "linalg/blas.hpp"
 #include "linalg/cholesky.hpp"
 #include "linalg/multiply.hpp"
@@ -15,60 +17,6 @@ namespace headlens::cpu {
 namespace {
 
 constexpr Index kTileRows = 64;
-
-// factor * a, in another precision.
-template <class To, class From>
-Matrix<To> scaled(double factor, const Matrix<From>& a) {
-  Matrix<To> out(a.rows(), a.cols());
-  for (Index i = 0; i < a.rows() * a.cols(); ++i)
-    out.data()[i] = static_cast<To>(factor * double(a.data()[i]));
-  return out;
-}
-
-template <class T>
-double inner(const Matrix<T>& a, const Matrix<T>& b) {
-  return inner_product(a.view(), b.view());
-}
-
-// Conjugate gradients from zero, on the gradient divided by its norm: float has no room for small gradients.
-// The model falls by <d, g + r>/2 + mu |d|^2 / 2 in all (with r the last residual); both halves are doubled
-// here, since cost is |r|^2 and not half of it.
-template <class T>
-backend::Step solve_step(const Tangent<T>& tangent, const Matrix<double>& gradient, double mu,
-                         double tolerance, int cap, const Preconditioner& preconditioner,
-                         const std::function<bool()>& expired) {
-  const VariableProjection& problem = tangent.problem();
-  const Index d = gradient.rows(), columns = gradient.cols();
-  const double size = std::sqrt(squared_norm(gradient));
-  backend::Step step{Matrix<double>::zeros(d, columns), 0, 0};
-  if (!(size > 0)) return step;
-  Matrix<T> direction = Matrix<T>::zeros(d, columns), image(d, columns), z(problem.rows(), problem.outputs());
-  Matrix<T> residual = scaled<T>(1 / size, gradient);
-  Matrix<T> preconditioned = preconditioner.apply(residual), search = copy_of(preconditioned);
-  double rho = inner(residual, preconditioned);
-  const double target = tolerance * std::sqrt(std::max(rho, 0.0));
-  while (step.inner < cap && rho > 0 && !expired()) {
-    tangent.normal_product(search, z, image);
-    add(static_cast<T>(mu), search, image);
-    const double bend = inner(search, image);
-    if (!(bend > 0)) break;
-    const double alpha = rho / bend;
-    add(static_cast<T>(alpha), search, direction);
-    add(static_cast<T>(-alpha), image, residual);
-    ++step.inner;
-    preconditioned = preconditioner.apply(residual);
-    const double next = inner(residual, preconditioned);
-    if (!(std::sqrt(std::max(next, 0.0)) > target)) break;
-    for (Index i = 0; i < d * columns; ++i)
-      search.data()[i] = preconditioned.data()[i] + static_cast<T>(next / rho) * search.data()[i];
-    rho = next;
-  }
-  step.predicted = size * size *
-                   (inner(direction, scaled<T>(1 / size, gradient)) + inner(direction, residual) +
-                    mu * inner(direction, direction));
-  step.direction = scaled<double>(size, direction);
-  return step;
-}
 
 }  // namespace
 
@@ -124,8 +72,8 @@ const Tangent<T>& ProjectedModel::at_point(Lazy<T>& lazy) {
 backend::Step ProjectedModel::solve(const Matrix<double>& gradient, double mu, double tolerance, int cap,
                                     Precision precision, const std::function<bool()>& expired) {
   if (precision == Precision::f64)
-    return solve_step(at_point(double_), gradient, mu, tolerance, cap, preconditioner_, expired);
-  return solve_step(at_point(single_), gradient, mu, tolerance, cap, preconditioner_, expired);
+    return solve_step<double>(at_point(double_), gradient, mu, tolerance, cap, preconditioner_, expired);
+  return solve_step<float>(at_point(single_), gradient, mu, tolerance, cap, preconditioner_, expired);
 }
 
 void ProjectedModel::normal_product(MatrixView<const double> a, MatrixView<double> out) {

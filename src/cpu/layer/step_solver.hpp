@@ -1,15 +1,13 @@
-// (J^T P_perp J + mu) dp = gradient by preconditioned conjugate gradients from zero, on the gradient divided
-// by its norm: float has no room for small gradients.
-//
-// The model falls by <d, g + r>/2 + mu |d|^2 / 2 in all (with r the last residual); both halves are doubled
-// here, since cost is |r|^2 and not half of it.
+// (J^T P_perp J + mu) dp = gradient by preconditioned conjugate gradients, for any way to apply J.
 #pragma once
 
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <utility>
 
 #include "backend/layer_problem.hpp"
+#include "linalg/cg_recurrence.hpp"
 #include "linalg/vector_space.hpp"
 
 namespace headlens::cpu {
@@ -28,41 +26,81 @@ double inner(const Matrix<T>& a, const Matrix<T>& b) {
   return inner_product(a.view(), b.view());
 }
 
-// Tangent: normal_product(a, image, out) and problem() with rows() and outputs(). Preconditioner: apply(a).
+// Tangent: normal_product(a, image, out), and problem() with rows() and outputs(). Preconditioner: apply(a).
+// From d = 0, with g divided by its norm: float has no room for small gradients.
+template <class T, class Tangent, class Preconditioner>
+class StepSystem final : public CgSystem {
+ public:
+  struct Stop {
+    double tolerance;  // on the preconditioned norm of the residual, relative to that of the gradient
+    const std::function<bool()>& expired;
+  };
+  StepSystem(const Tangent& tangent, const Preconditioner& preconditioner, Matrix<T> gradient, double mu,
+             const Stop& stop)
+      : tangent_(tangent),
+        preconditioner_(preconditioner),
+        mu_(mu),
+        expired_(stop.expired),
+        direction_(Matrix<T>::zeros(gradient.rows(), gradient.cols())),
+        search_(Matrix<T>::zeros(gradient.rows(), gradient.cols())),
+        image_(gradient.rows(), gradient.cols()),
+        z_(tangent.problem().rows(), tangent.problem().outputs()),
+        residual_(std::move(gradient)),
+        preconditioned_(preconditioner.apply(residual_)),
+        target_(stop.tolerance * std::sqrt(std::max(inner(residual_, preconditioned_), 0.0))) {}
+
+  Columns sizes() override { return {inner(residual_, preconditioned_)}; }
+  bool goes_on(const Columns& sizes) override {
+    return sizes[0] > 0 && (iterations_ == 0 || std::sqrt(sizes[0]) > target_) && !expired_();
+  }
+  void turn(const Columns& beta) override {
+    for (Index i = 0; i < search_.rows() * search_.cols(); ++i)
+      search_.data()[i] = preconditioned_.data()[i] + static_cast<T>(beta[0]) * search_.data()[i];
+  }
+  Columns curvatures() override {
+    tangent_.normal_product(search_, z_, image_);
+    add(static_cast<T>(mu_), search_, image_);
+    return {inner(search_, image_)};
+  }
+  bool move(const Columns& alpha) override {
+    if (!(alpha[0] > 0)) return false;
+    add(static_cast<T>(alpha[0]), search_, direction_);
+    add(static_cast<T>(-alpha[0]), image_, residual_);
+    preconditioned_ = preconditioner_.apply(residual_);
+    ++iterations_;
+    return true;
+  }
+
+  const Matrix<T>& direction() const { return direction_; }
+  const Matrix<T>& residual() const { return residual_; }
+  int iterations() const { return iterations_; }
+
+ private:
+  const Tangent& tangent_;
+  const Preconditioner& preconditioner_;
+  double mu_;
+  const std::function<bool()>& expired_;
+  Matrix<T> direction_, search_, image_, z_, residual_, preconditioned_;
+  double target_;
+  int iterations_ = 0;
+};
+
+// The model falls by <d, g + r>/2 + mu |d|^2 / 2 in all (with r the last residual); both halves are doubled
+// here, since cost is |r|^2 and not half of it.
 template <class T, class Tangent, class Preconditioner>
 backend::Step solve_step(const Tangent& tangent, const Matrix<double>& gradient, double mu, double tolerance,
                          int cap, const Preconditioner& preconditioner,
                          const std::function<bool()>& expired) {
-  const Index d = gradient.rows(), columns = gradient.cols();
   const double size = std::sqrt(squared_norm(gradient));
-  backend::Step step{Matrix<double>::zeros(d, columns), 0, 0};
-  if (!(size > 0)) return step;
-  Matrix<T> direction = Matrix<T>::zeros(d, columns), image(d, columns),
-            z(tangent.problem().rows(), tangent.problem().outputs());
-  Matrix<T> residual = scaled<T>(1 / size, gradient);
-  Matrix<T> preconditioned = preconditioner.apply(residual), search = copy_of(preconditioned);
-  double rho = inner(residual, preconditioned);
-  const double target = tolerance * std::sqrt(std::max(rho, 0.0));
-  while (step.inner < cap && rho > 0 && !expired()) {
-    tangent.normal_product(search.view(), z.view(), image.view());
-    add(static_cast<T>(mu), search, image);
-    const double bend = inner(search, image);
-    if (!(bend > 0)) break;
-    const double alpha = rho / bend;
-    add(static_cast<T>(alpha), search, direction);
-    add(static_cast<T>(-alpha), image, residual);
-    ++step.inner;
-    preconditioned = preconditioner.apply(residual);
-    const double next = inner(residual, preconditioned);
-    if (!(std::sqrt(std::max(next, 0.0)) > target)) break;
-    for (Index i = 0; i < d * columns; ++i)
-      search.data()[i] = preconditioned.data()[i] + static_cast<T>(next / rho) * search.data()[i];
-    rho = next;
-  }
+  if (!(size > 0)) return {Matrix<double>::zeros(gradient.rows(), gradient.cols()), 0, 0};
+  StepSystem<T, Tangent, Preconditioner> system(tangent, preconditioner, scaled<T>(1 / size, gradient), mu,
+                                                {tolerance, expired});
+  iterate(system, cap);
+  const Matrix<T>&direction = system.direction(), &residual = system.residual();
+  backend::Step step{scaled<double>(size, direction), 0, system.iterations()};
   step.predicted = size * size *
                    (inner(direction, scaled<T>(1 / size, gradient)) + inner(direction, residual) +
                     mu * inner(direction, direction));
-  step.direction = scaled<double>(size, direction);
   return step;
 }
 

@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "base/random.hpp"
+#include "fit/convex/dual_iterate.hpp"
 #include "fit/convex/intercept.hpp"
-#include "fit/convex/newton_system.hpp"
 #include "headlens/error.hpp"
 
 namespace headlens::training {
@@ -17,26 +17,18 @@ struct SlackStep {
   Block level, xi, eta;
 };
 
-class HingePath {
+class HingePath : DualIterate {
  public:
   HingePath(const LossFunction& loss, const BlockOperator& kernel, const NewtonOptions& options,
             const Execution& execution)
-      : loss_(loss.smoothed(0)),
-        kernel_(kernel, loss.rows(), loss.outputs(), execution),
-        options_(options),
-        execution_(execution),
-        tolerance_(options.tolerance.value_or(1e-6)),
-        n_(loss.rows()),
-        q_(loss.outputs()) {}
+      : DualIterate(loss.smoothed(0), kernel, options, execution, 1e-6) {}
 
   NewtonSolution follow();
 
  private:
-  MatrixView<const double> view(const Block& a) const { return {a.data(), n_, q_}; }
   std::size_t column(std::size_t e) const { return e % at(q_); }
   double margin(std::size_t e) const { return 1 - sign_[e] * scores_[e]; }
   double dual_of(std::size_t e) const { return sign_[e] * share_[e] * level_[e] / (2 * options_.ridge); }
-  double scale() const { return std::max(objective_, floor_); }
 
   void begin();
   void begin_column(Index c);
@@ -51,25 +43,15 @@ class HingePath {
   SlackStep slack_step(const NewtonStep& step, double mu) const;
   double longest(const SlackStep& step) const;
   void take(const NewtonStep& step, const SlackStep& slacks);
-  NewtonSolution finish(FitStatus status) const;
-
-  LossFunction loss_;
-  CountedKernel kernel_;
-  const NewtonOptions& options_;
-  const Execution& execution_;
-  double tolerance_;
-  Index n_, q_;
 
   // Entries that do not take part (weight 0; a column of one class) have share 0 and dual 0.
   Block sign_, share_;
   Block level_, xi_, eta_;  // a and the slacks
-  Block dual_, kernel_dual_, scores_;
-  std::vector<double> intercept_;
-  double active_ = 0;  // sum of the shares: the number of columns that take part
+  double active_ = 0;       // sum of the shares: the number of columns that take part
   double kernel_scale_ = 0;
-  double norm_ = 0, objective_ = 0, gap_ = 0, floor_ = 0, best_gap_ = 0;
+  double best_gap_ = 0;
   double step_length_ = 0.5;
-  int iterations_ = 0, steps_since_refresh_ = 0, steps_since_best_ = 0;
+  int steps_since_best_ = 0;
 };
 
 // 1^T A = 0 from the start: the smaller class gets a = 1/2. With an intercept a column of one class has V =
@@ -95,7 +77,7 @@ double HingePath::zero_objective() const {
   Block zero(share_.size(), 0.0), scores(share_.size());
   const std::vector<double> best =
       options_.intercept ? minimise_intercept(loss_, view(zero), intercept_).values : intercept_;
-  add_intercept(view(zero), best, {scores.data(), n_, q_});
+  add_intercept(view(zero), best, view(scores));
   return loss_.value(view(scores));
 }
 
@@ -152,9 +134,8 @@ void HingePath::begin() {
 }
 
 void HingePath::certify() {
-  add_intercept(view(kernel_dual_), intercept_, {scores_.data(), n_, q_});
-  norm_ = std::max(0.0, inner(dual_, kernel_dual_));
-  objective_ = loss_.value(view(scores_)) + options_.ridge * norm_;
+  add_intercept(view(kernel_dual_), intercept_, view(scores_));
+  measure();
   gap_ = 0;
   for (std::size_t e = 0; e < share_.size(); ++e)
     gap_ += share_[e] * (std::max(0.0, margin(e)) - level_[e] * margin(e));
@@ -256,8 +237,7 @@ NewtonSolution HingePath::follow() {
     if (relative <= tolerance_ && steps_since_refresh_ == 0) return finish(FitStatus::solved);
     // The certificate must rest on K A itself, not on sums of updates.
     if (relative <= tolerance_ || steps_since_refresh_ >= 10) {
-      kernel_dual_ = kernel_(dual_);
-      steps_since_refresh_ = 0;
+      refresh();
       continue;
     }
     if (iterations_ >= options_.max_iterations || !makes_progress()) return finish(FitStatus::stalled);
@@ -267,19 +247,6 @@ NewtonSolution HingePath::follow() {
     const NewtonStep step = find_step(mu);
     take(step, slack_step(step, mu));
   }
-}
-
-NewtonSolution HingePath::finish(FitStatus status) const {
-  NewtonSolution out;
-  out.status = status;
-  out.point = {as_matrix(dual_, q_), intercept_};
-  out.scores = as_matrix(scores_, q_);
-  out.objective = objective_;
-  out.loss = objective_ - options_.ridge * norm_;
-  out.gap = gap_ / scale();
-  out.iterations = iterations_;
-  out.operator_applications = kernel_.applications();
-  return out;
 }
 
 }  // namespace

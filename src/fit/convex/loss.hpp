@@ -66,8 +66,8 @@ class LossFunction {
   double curvature_bound() const;
 
   // The gradient G of the smoothed loss is an epsilon-subgradient of the hinge: for every F',
-  //   L(F') >= L(F) + <G, F' - F> - epsilon,  epsilon = sum_i share_i (1 - u)(1 - a), a = min(1, (1 - u) /
-  //   gamma),
+  //   L(F') >= L(F) + <G, F' - F> - epsilon,
+  //   epsilon = sum_i share_i (1 - u)(1 - a),  a = min(1, (1 - u) / gamma),
   // summed where 1 - gamma < u < 1. At most gamma / 4 per score, and usually far less. 0 for the other
   // losses.
   double smoothing_slack(MatrixView<const double> scores) const;

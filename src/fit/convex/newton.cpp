@@ -5,60 +5,34 @@
 #include <limits>
 #include <utility>
 
+#include "fit/convex/dual_iterate.hpp"
 #include "fit/convex/hinge_path.hpp"
 #include "fit/convex/intercept.hpp"
-#include "fit/convex/newton_system.hpp"
 #include "headlens/error.hpp"
 
 namespace headlens::training {
 namespace {
 
-class NewtonSolver {
+class NewtonSolver : DualIterate {
  public:
   NewtonSolver(const LossFunction& loss, const BlockOperator& kernel, const NewtonOptions& options,
                const Execution& execution)
-      : loss_(loss),
-        kernel_(kernel, loss.rows(), loss.outputs(), execution),
-        options_(options),
-        execution_(execution),
-        tolerance_(options.tolerance.value_or(1e-8)),
-        n_(loss.rows()),
-        q_(loss.outputs()) {}
+      : DualIterate(loss, kernel, options, execution, 1e-8) {}
 
   NewtonSolution solve(const DualPoint* start);
 
  private:
-  MatrixView<double> view(Block& a) const { return {a.data(), n_, q_}; }
-  MatrixView<const double> view(const Block& a) const { return {a.data(), n_, q_}; }
-  double scale() const { return std::max(objective_, floor_); }
-
   void begin(const DualPoint* start);
-  void refresh();
   void settle_intercept();
   void certify();
   NewtonStep find_step();
   bool take(const NewtonStep& step);
   bool makes_progress();
-  NewtonSolution finish(FitStatus status) const;
 
-  const LossFunction& loss_;
-  CountedKernel kernel_;
-  const NewtonOptions& options_;
-  const Execution& execution_;
-  double tolerance_;
-  Index n_, q_;
-
-  Block dual_, kernel_dual_, scores_;  // A, K A, F
-  std::vector<double> intercept_;
-  bool capped_ = false;
   Block gradient_, kernel_gradient_;  // g, K g
-  double norm_ = 0;                   // |V|^2
-  double objective_ = 0;
-  double floor_ = 0;  // least scale of the relative gap
-  double gap_ = 0;
   double radius_ = std::numeric_limits<double>::infinity();
 
-  int iterations_ = 0, steps_since_refresh_ = 0, steps_since_best_ = 0;
+  int steps_since_best_ = 0;
   double best_gap_ = std::numeric_limits<double>::infinity();
   double best_objective_ = std::numeric_limits<double>::infinity();
 };
@@ -94,11 +68,6 @@ void NewtonSolver::begin(const DualPoint* start) {
   refresh();
 }
 
-void NewtonSolver::refresh() {
-  kernel_dual_ = kernel_(dual_);
-  steps_since_refresh_ = 0;
-}
-
 void NewtonSolver::settle_intercept() {
   if (options_.intercept) {
     Intercept best = minimise_intercept(loss_, view(kernel_dual_), intercept_);
@@ -113,8 +82,7 @@ void NewtonSolver::certify() {
   loss_.gradient(view(scores_), view(gradient_));
   add_scaled(gradient_, 2 * options_.ridge, dual_);
   kernel_gradient_ = kernel_(gradient_);
-  norm_ = std::max(0.0, inner(dual_, kernel_dual_));
-  objective_ = loss_.value(view(scores_)) + options_.ridge * norm_;
+  measure();
   const double size = inner(gradient_, kernel_gradient_);
   gap_ = std::max(0.0, size) / (4 * options_.ridge);
   require(std::isfinite(objective_) && std::isfinite(size) && std::isfinite(gap_),
@@ -209,20 +177,6 @@ NewtonSolution NewtonSolver::solve(const DualPoint* start) {
       return finish(FitStatus::stalled);
     }
   }
-}
-
-NewtonSolution NewtonSolver::finish(FitStatus status) const {
-  NewtonSolution out;
-  out.status = status;
-  out.point = {as_matrix(dual_, q_), intercept_};
-  out.scores = as_matrix(scores_, q_);
-  out.objective = objective_;
-  out.loss = objective_ - options_.ridge * norm_;
-  out.gap = gap_ > 0 ? gap_ / scale() : 0;
-  out.iterations = iterations_;
-  out.operator_applications = kernel_.applications();
-  out.intercept_capped = capped_;
-  return out;
 }
 
 }  // namespace

@@ -2,7 +2,7 @@
 //
 //   dTheta = (J^T P_perp J)^-1 J^T P_perp noise,    dW = (Phi^T Phi)^-1 Phi^T (noise - J dTheta)
 //
-// are, to first order, the errors of least squares. They are drawn, not computed: one solve a draw, and no
+// are, to first order, the errors of least squares. They are drawn, not computed: one solve per draw, and no
 // matrix of the size of the unknowns squared. For one head let t = mean |d|^2 over R draws, an estimate of
 // the trace of its covariance C, and f = t^2 / mean <d_r, d_s>^2 over pairs, one of (tr C)^2 / tr C^2, its
 // degrees of freedom. |error|^2 / t is then about F(f, R f), whose 95% point is the squared bar.

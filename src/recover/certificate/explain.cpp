@@ -207,9 +207,17 @@ Words too_few_words(const Certificate& c) {
                       kComfortable)};
 }
 
+Words more_heads_words(const Situation& s, const Certificate& c) {
+  return {fmt::format("{} heads leave {:.1e} of the held-out labels, and more heads would explain more.",
+                      c.heads, c.held_out_error),
+          s.options.heads ? message("Give more heads with ", option("heads"), ", or let ",
+                                    option("heads", "auto"), " find their number.")
+                          : message("Raise ", option("max-heads"), " (now ", s.options.max_heads,
+                                    "), and give more examples for that many.")};
+}
+
 Words noise_words(const Situation& s, const Certificate& c) {
   const Challenge& challenge = s.challenge;
-  const Index limit = s.options.heads.value_or(s.options.max_heads);
   if (c.examples_per_unknown < kFewestEquations) return too_few_words(c);
   if (challenge.more_heads_help && challenge.too_few_to_ask)
     return {
@@ -229,13 +237,7 @@ Words noise_words(const Situation& s, const Certificate& c) {
             "Check that X and Y belong together, that Y are the outputs of one attention layer without mask, "
             "bias or "
             "positions, and that the noise is smaller than the signal."};
-  if (challenge.more_heads_help)
-    return {fmt::format("{} heads leave {:.1e} of the held-out labels, and more heads would explain more.",
-                        c.heads, c.held_out_error),
-            s.options.heads ? message("Give more heads with ", option("heads"), ", or let ",
-                                      option("heads", "auto"), " find their number.")
-                            : message("Raise ", option("max-heads"), " (now ", limit,
-                                      "), and give more examples for that many.")};
+  if (challenge.more_heads_help) return more_heads_words(s, c);
   if (!challenge.agrees)
     return {fmt::format(
                 "Independent starts ended at different heads; the best leave {:.1e} of the held-out labels.",

@@ -39,8 +39,8 @@ Candidate last_digits(const Split& split, Candidate candidate, Effort& effort);
 Candidate sharpen(const Split& split, Candidate candidate, bool may_add_heads, std::uint64_t seed,
                   Effort& effort);
 
-// Of problems too large for a dense factor: the same from draws and from the lowest eigenvalues of J^T P_perp
-// J.
+// prove() for problems too large for a dense factor: from draws, and from the lowest eigenvalues of the
+// matrix J^T P_perp J.
 Proof prove_large(const Split& split, const Candidate& candidate, const std::vector<double>& weights,
                   std::uint64_t seed, Effort& effort);
 

@@ -6,7 +6,7 @@
 // else do not move the centre. Half-spaces of one-hot rows keep the centre on their side; these add little to
 // the slabs, which the same rows give wherever a second weight can be read. Slabs and half-spaces that miss
 // the centre by far are outliers.
-// Newton's steps (weights of Huber, half-spaces that are missed) with halving; O(N d^4 + d^6) flops a step.
+// Newton's steps (weights of Huber, half-spaces that are missed) with halving; O(N d^4 + d^6) flops per step.
 #pragma once
 
 #include "recover/sculpt/slabs.hpp"

@@ -17,7 +17,7 @@ namespace {
 using Vector = std::vector<double>;
 
 constexpr Index kSlabsPerUnknown = 8;
-constexpr Index kMostSlabs = 1024;  // but no fewer than 4 an unknown: programs of more take minutes
+constexpr Index kMostSlabs = 1024;  // but no fewer than 4 per unknown; programs of more take minutes
 constexpr double kInflation = 3;    // half-width of a slab over the tolerance of its row
 constexpr double kBox = 50;         // |Theta_ab| at most, so that every program is bounded
 // Programs cost about d^6, so there are fewer of them beyond d = 8.
