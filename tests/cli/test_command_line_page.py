@@ -118,6 +118,7 @@ EXAMPLES = [
     "inspect hard-layer.npz --fourier 2",
     "inspect layer.npz --tails --samples 100",
     "study run study.toml -o results.db",
+    "study merge results.db -o all.db",
     "study status results.db",
     "report results.db -o report",
     "info",
