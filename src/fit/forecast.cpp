@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <numeric>
 
 #include "backend/backend.hpp"
 #include "base/parallel.hpp"
@@ -67,7 +68,10 @@ Rates measure_heads(const ForecastOptions& options, const Sets& sets, const back
   const Matrix<double> ones = Matrix<double>::zeros(design->columns(), options.outputs);
   (void)design->inner_product(ones, "trial", {});
   rates.product = watch.lap() / (kTrialSets * p);
-  const auto gram = design->gram({.side = Side::primal, .precision = Precision::f32});
+  const Matrix<double> none = Matrix<double>::zeros(sets.count(), options.outputs);
+  std::vector<Index> left_out(512);
+  std::iota(left_out.begin(), left_out.end(), Index{0});
+  const auto gram = design->gram({Side::primal, Precision::f32, none, left_out});
   rates.gram = std::max(0.0, watch.lap() - rates.feature * kTrialSets * p) / (kTrialSets * p * p);
   const double mean_diagonal = gram->trace() / kTrialSets;
   if (options.fit.ridge)
