@@ -129,7 +129,9 @@ def test_the_heads_do_not_depend_on_the_ranks(data, tmp_path):
     assert np.array_equal(one, two)
 
 
-@pytest.mark.parametrize("options", ["--heads 30", "--heads 200", "--heads inf", "--heads 30 --loss huber --ridge 1e-2"])
+@pytest.mark.parametrize(
+    "options", ["--heads 30", "--heads 200", "--heads inf", "--heads 30 --loss huber --ridge 1e-2"]
+)
 def test_same_ranks_same_bytes(data, tmp_path, options):
     for i, threads in enumerate((1, 2, 1)):
         mpirun(3, "fit", data / "ragged.npz", options, "--threads", threads, "-o", tmp_path / f"m{i}")

@@ -113,18 +113,14 @@ template <class T>
 void DesignMatrix<T>::for_row_blocks_with(std::vector<std::span<std::byte>> sums, const std::string& what,
                                           const std::function<void(Index, MatrixView<const T>)>& visit) {
   const Checkpointing& where = context_.execution.checkpoint;
-  const comm::Communicator& ranks = context_.ranks;
   means();  // of all ranks, before any of them goes on from another row
-  io::Checkpoint kept(where.folder, io::checkpoint_name(ranks.rank(), ranks.size()) + what,
+  io::Checkpoint kept(where.folder, io::checkpoint_name(context_.ranks.rank(), context_.ranks.size()) + what,
                       join(where.identity, ", rows of ", block_sets_, " sets"), std::move(sums));
-  const Index from = kept.resume();
-  for_row_blocks(
-      "gram",
-      [&](Index first, MatrixView<const T> block) {
-        visit(first, block);
-        kept.reached(first + block.rows);
-      },
-      from);
+  const auto visit_and_keep = [&](Index first, MatrixView<const T> block) {
+    visit(first, block);
+    kept.reached(first + block.rows);
+  };
+  for_row_blocks("gram", visit_and_keep, kept.resume());
 }
 
 template <class T>
@@ -256,7 +252,7 @@ backend::Residuals DesignMatrix<T>::check(MatrixView<const double> values, Matri
   return out;
 }
 
-// Phi Phi^T, lower triangle.
+// Phi Phi^T, and below Phi^T Phi: lower triangles.
 template <class T>
 Matrix<double> DesignMatrix<T>::outer_gram() {
   Matrix<double> gram = Matrix<double>::zeros(rows(), rows());
@@ -264,7 +260,6 @@ Matrix<double> DesignMatrix<T>::outer_gram() {
   return gram;
 }
 
-// Phi^T Phi, lower triangle.
 template <class T>
 Matrix<double> DesignMatrix<T>::inner_gram() {
   Matrix<double> gram = Matrix<double>::zeros(columns(), columns());
