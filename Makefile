@@ -3,10 +3,14 @@ JOBS ?= $(shell nproc)
 PYTHON := .venv/bin/python
 
 .DEFAULT_GOAL := build
-.PHONY: build setup configure demo test test-long asan tsan fuzz bench lint format install clean
+.PHONY: build setup setup-test configure demo test test-long asan tsan fuzz bench lint format install clean
 
 setup:
 	@scripts/setup
+
+# Before the build: with Open MPI there, the plugin is built, and tested.
+setup-test:
+	@scripts/setup test
 
 # The demo needs neither Python's headers nor nanobind.
 build: OPTIONS := -DHEADLENS_PYTHON=ON
@@ -21,14 +25,14 @@ demo: configure
 	@cmake --build --preset release -j $(JOBS) --target headlens_app
 	@examples/demo
 
-test: build
+test: setup-test build
 	@ctest --test-dir build --output-on-failure --no-tests=error -j $(JOBS)
-	@scripts/setup test
 	@PYTHONPATH=build/python $(PYTHON) -m pytest -q -n $(JOBS) --dist loadfile tests/cli tests/python tests/golden
 	@PYTHONPATH=build/python $(PYTHON) -m pytest -q tests/install
 
 # The same tests under sanitizers, fuzzing, the statistical tables and Musk1: about half an hour.
 test-long: test asan tsan fuzz
+	@scripts/setup slurm
 	@PYTHONPATH=build/python $(PYTHON) -m pytest -q tests/long
 
 asan tsan: setup

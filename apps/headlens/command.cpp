@@ -14,12 +14,15 @@
 #include "headlens/error.hpp"
 #include "headlens/files.hpp"
 #include "headlens/progress.hpp"
+#include "headlens/ranks.hpp"
 #include "words.hpp"
 
 namespace headlens::app {
 namespace {
 
 volatile std::sig_atomic_t g_interrupted = 0;
+int g_rank = 0, g_ranks = 1;  // for the handlers of signals
+std::string g_words;
 bool g_bar_shown = false;
 bool g_stdout_taken = false;
 
@@ -33,8 +36,10 @@ void on_patience_over(int) {
     alarm(kPatienceSeconds);
     return;
   }
-  constexpr std::string_view text = "headlens: interrupted\n";
-  (void)!write(STDERR_FILENO, text.data(), text.size());
+  constexpr std::string_view alone = "headlens: interrupted\n";
+  constexpr std::string_view ranks = "headlens: interrupted, or another rank has ended\n";
+  const std::string_view text = g_ranks > 1 ? ranks : alone;
+  if (g_rank == 0) (void)!write(STDERR_FILENO, text.data(), text.size());
   _exit(kInterrupted);
 }
 
@@ -66,12 +71,14 @@ Execution CommonOptions::execution() const {
   Execution execution = wanted;
   if (!max_memory.empty()) execution.max_memory_bytes = parse_bytes(max_memory);
   execution.cancelled = interrupted;
+  g_rank = this_rank();
+  g_ranks = rank_count();
   execution.log = [](const Text& text) {
     clear_progress();
     fmt::print(stderr, "headlens: note: {}\n", text.spelled(on_command_line));
   };
   execution.progress = show_progress;
-  return within_address_space(execution);
+  return shared_execution(within_address_space(execution));
 }
 
 void add_unused_seed(Command& command, CommonOptions& common, const std::string& what) {
@@ -101,6 +108,11 @@ void add_feature_options(Command& command, FeatureOptions& features, std::string
                      [&mean](const std::string& file) { mean = file; });
   command.add_options(features, {"head-rank", "precision", "seed"});
 }
+
+void remember_words(int argc, char** argv) {
+  for (int i = 1; i < argc; ++i) g_words += (i > 1 ? " " : "") + std::string(argv[i]);
+}
+const std::string& command_words() { return g_words; }
 
 void report_to_standard_error() { g_stdout_taken = true; }
 

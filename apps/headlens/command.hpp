@@ -38,6 +38,10 @@ void add_unused_seed(Command& command, CommonOptions& common, const std::string&
 void add_feature_options(Command& command, FeatureOptions& features, std::string& mean,
                          std::initializer_list<std::string_view> first);
 
+// The words that the program was started with, as one line.
+void remember_words(int argc, char** argv);
+const std::string& command_words();
+
 // Error if standard output cannot be written; a reader who has seen enough (`| head`) is no error.
 void flush_output();
 void report_to_standard_error();  // standard output carries a file: print() goes to standard error
@@ -68,6 +72,7 @@ void add_generate_examples(Command& generate);
 void add_generate_hard(Command& generate);
 void add_fit(Command& app);
 void add_kernel(Command& app);
+void add_plan(Command& app);
 void add_theory(Command& app);
 void add_predict(Command& app);
 void add_evaluate(Command& app);

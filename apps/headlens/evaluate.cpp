@@ -6,6 +6,7 @@
 #include "command.hpp"
 #include "files.hpp"
 #include "headlens/fit.hpp"
+#include "headlens/ranks.hpp"
 
 namespace headlens::app {
 namespace {
@@ -18,7 +19,8 @@ struct Arguments {
 int run(const Arguments& a) {
   check_model_and_data("evaluate", a.model, a.data);
   const Execution execution = a.common.execution();
-  const Model model = load_model(a.model, execution);
+  Model model;
+  on_every_rank([&] { model = load_model(a.model, execution); });
   SetReader data(a.data, model.sequence ? DataLayout::sequence : DataLayout::sets, Labels::needed, execution);
   const Evaluation result = evaluate(model, data, execution);
   if (result.accuracy) {

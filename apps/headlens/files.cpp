@@ -8,6 +8,7 @@
 #include "command.hpp"
 #include "headlens/error.hpp"
 #include "headlens/files.hpp"
+#include "headlens/ranks.hpp"
 
 namespace headlens::app {
 namespace fs = std::filesystem;
@@ -40,6 +41,12 @@ Kind kind_of(const std::string& path) {
 fs::path Files::output(const std::string& option, const std::string& name, Stream stream) {
   if (name.empty()) return {};
   const fs::path path = name == "-" ? kStandardOutput : name;
+  on_first_rank([&] { check(option, path, stream); });
+  outputs_.push_back({option, path});
+  return path;
+}
+
+void Files::check(const std::string& option, const fs::path& path, Stream stream) const {
   if (path == kStandardOutput) take_standard_output(option, stream);
   for (const std::string& input : inputs_)
     require(input.empty() || !same_file(path, input), option, ": ", path.string(), " is ",
@@ -49,8 +56,6 @@ fs::path Files::output(const std::string& option, const std::string& name, Strea
     require(path != other.path && !same_file(path, other.path), option, ": ", path.string(), " is also what ",
             other.option, " writes: give another name");
   check_writable(path);
-  outputs_.push_back({option, path});
-  return path;
 }
 
 std::string npy_name(const std::string& output) {

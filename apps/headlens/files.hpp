@@ -24,6 +24,8 @@ class Files {
   std::filesystem::path output(const std::string& option, const std::string& name, Stream stream);
 
  private:
+  void check(const std::string& option, const std::filesystem::path& path, Stream stream) const;
+
   struct Output {
     std::string option;
     std::filesystem::path path;

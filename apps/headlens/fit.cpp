@@ -1,12 +1,16 @@
 // headlens fit DATA: trains a model and writes it.
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <memory>
 
 #include "command.hpp"
 #include "files.hpp"
 #include "headlens/arrays.hpp"
+#include "headlens/files.hpp"
 #include "headlens/fit.hpp"
+#include "headlens/info.hpp"
+#include "headlens/ranks.hpp"
 
 namespace headlens::app {
 namespace {
@@ -15,6 +19,7 @@ struct Arguments {
   CommonOptions common;
   FitOptions fit;
   std::string data, mean, output;
+  std::string checkpoint;
   bool sequence = false;
 };
 
@@ -42,6 +47,7 @@ Json report_json(const Arguments& a, const Fit& fit, Index count) {
           {"iterations", r.iterations},
           {"trials", trials},
           {"predicted_peak_bytes", r.predicted_peak_bytes},
+          {"exchanged_bytes", exchanged_bytes()},
           {"seconds", r.seconds}};
 }
 
@@ -63,17 +69,31 @@ std::string report_text(const Arguments& a, const Fit& fit, Index count) {
       name(r.status), r.residual, r.seconds);
 }
 
+// What a checkpoint belongs to: this build, the words of the command, and the data as they are now.
+std::string identity(const Arguments& a) {
+  std::error_code none;
+  const auto bytes = std::filesystem::file_size(a.data, none);
+  const auto time = std::filesystem::last_write_time(a.data, none).time_since_epoch().count();
+  return fmt::format("headlens {} {}: {}; {} bytes written at {}", version(), commit(), command_words(),
+                     bytes, time);
+}
+
 int run(const Arguments& a) {
   FitOptions options = a.fit;
   const auto file = Files({a.data, a.mean}).output("-o", a.output, Stream::binary);
   if (!a.mean.empty()) options.features.mean = read_npy(a.mean);
   options.validate();
-  const Execution execution = a.common.execution();
+  Execution execution = a.common.execution();
+  if (!a.checkpoint.empty()) execution.checkpoint = {a.checkpoint, identity(a)};
   const LabelledSets data =
       load_labelled_sets(a.data, a.sequence ? DataLayout::sequence : DataLayout::sets, execution);
   const Fit result = fit(data, options, execution);
-  if (is_usable(result)) save_model(file, result.model);
-  print(a.common, report_json(a, result, data.sets.count()), report_text(a, result, data.sets.count()));
+  const Index count = data.sets.whole().count;
+  on_first_rank([&] {
+    if (is_usable(result)) save_model(file, result.model);
+  });
+  if (!a.checkpoint.empty()) remove_checkpoints(a.checkpoint, this_rank(), rank_count());
+  print(a.common, report_json(a, result, count), report_text(a, result, count));
   return result.report.status == FitStatus::solved ? kOk : kOutcome;
 }
 
@@ -90,6 +110,9 @@ void add_fit(Command& app) {
       a->fit, {"loss", "ridge", "norm-ball", "huber-delta", "intercept", "solver", "centres", "block-sets"});
   command.add_flag("--sequence", a->sequence,
                    "DATA holds tokens (n,L,d): every token is a query, the others its keys");
+  command.add_text(
+      "--checkpoint", a->checkpoint, "DIR",
+      "folder that keeps sums of the Gram matrix: after a kill the same command goes on from there");
   add_common_options(command, a->common);
   add_backend(command, a->common);
   command.set_footer(
@@ -99,7 +122,8 @@ void add_fit(Command& app) {
       "  headlens fit train.npz --model brfa --mean shift.npy --head-rank 4 -o model.hlm\n"
       "  headlens fit labels.npz --loss logistic --heads 500 -o classifier.hlm\n"
       "  headlens fit train.npz --model rfa --heads inf -o kernel.hlm\n"
-      "  headlens fit tokens.npz --sequence --score softmax -o equivariant.hlm");
+      "  headlens fit tokens.npz --sequence --score softmax -o equivariant.hlm\n"
+      "  mpirun -n 4 headlens fit 'parts/*.npz' --heads 500 --checkpoint sums -o model.hlm");
   command.set_action([a] { return run(*a); });
 }
 

@@ -5,6 +5,7 @@
 
 #include "command.hpp"
 #include "headlens/info.hpp"
+#include "headlens/ranks.hpp"
 
 namespace headlens::app {
 namespace {
@@ -21,6 +22,8 @@ int run(const CommonOptions& common) {
     lines += fmt::format("\nback end    {}: {}{}", backend.name,
                          backend.available ? "" : "not available: ", backend.reason);
   }
+  const MpiInfo mpi = mpi_info();
+  lines += fmt::format("\nMPI         {}{}", mpi.available ? "" : "not available: ", mpi.reason);
   const Json json{{"version", info.version},
                   {"commit", info.commit},
                   {"compiler", info.compiler},
@@ -31,7 +34,8 @@ int run(const CommonOptions& common) {
                   {"threads", info.threads},
                   {"free_memory_bytes", info.free_memory_bytes},
                   {"max_memory_bytes", info.max_memory_bytes},
-                  {"backends", backends}};
+                  {"backends", backends},
+                  {"mpi", {{"available", mpi.available}, {"reason", mpi.reason}}}};
   print(common, json,
         fmt::format("headlens    {} ({})\ncompiler    {}\nBLAS        {}\nBLAS core   {}{}\nfeature map {}\n"
                     "threads     {}\nmemory      {:.1f} GiB free, {:.1f} GiB may be used{}",

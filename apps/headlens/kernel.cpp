@@ -8,6 +8,8 @@
 #include "command.hpp"
 #include "files.hpp"
 #include "headlens/arrays.hpp"
+#include "headlens/ranks.hpp"
+#include "headlens/set_reader.hpp"
 
 namespace headlens::app {
 namespace {
@@ -26,11 +28,14 @@ int run(const Arguments& a) {
   if (!a.mean.empty()) options.features.mean = read_npy(a.mean);
   options.validate();
   const DataLayout layout = a.sequence ? DataLayout::sequence : DataLayout::sets;
-  const Sets left = load_sets(a.a, layout, execution);
-  const Kernel kernel = a.b.empty()
-                            ? attention_kernel(left, options, execution)
-                            : attention_kernel(left, load_sets(a.b, layout, execution), options, execution);
-  write_npy(file, kernel.values);
+  // Of several ranks each has rows of its own.
+  const bool alone = rank_count() == 1;
+  const Sets left = load_sets(a.a, layout, execution, RankShare::mine);
+  const Kernel kernel =
+      a.b.empty() && alone
+          ? attention_kernel(left, options, execution)
+          : attention_kernel(left, load_sets(a.b.empty() ? a.a : a.b, layout, execution), options, execution);
+  on_first_rank([&] { write_npy(file, kernel.values); });
   const Json error = optional_json(kernel.standard_error);
   print(a.common,
         {{"file", file.string()},

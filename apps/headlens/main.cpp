@@ -1,24 +1,47 @@
 // headlens COMMAND ...: parses, runs one subcommand, turns every failure into one line and an exit status.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <new>
+#include <optional>
 #include <system_error>
 
 #include "command.hpp"
 #include "headlens/blas_core.hpp"
 #include "headlens/error.hpp"
 #include "headlens/info.hpp"
+#include "headlens/ranks.hpp"
 
 namespace headlens::app {
 namespace {
 
-int fail(const std::string& text, int status) {
+void say(const std::string& text) {
   clear_progress();
   std::string line = "headlens: " + text;
   for (char& c : line)
     if (static_cast<unsigned char>(c) < 0x20) c = ' ';
   fmt::print(stderr, "{}\n", line);
+}
+
+// One line from all ranks together, or from the one that failed alone.
+int fail(Ranks* ranks, const std::string& text, int status) {
+  const std::string line = ranks ? ranks->fail(text, status, say) : this_rank() == 0 ? text : "";
+  if (!line.empty()) say(line);
+  return status;
+}
+
+// Commands that work on several ranks. Every other runs on rank 0, and the others wait.
+bool is_shared(int argc, char** argv) {
+  constexpr std::string_view shared[] = {"fit", "predict", "evaluate", "kernel"};
+  return argc > 1 &&
+         std::find(std::begin(shared), std::end(shared), std::string_view(argv[1])) != std::end(shared);
+}
+
+int run(Command& program, int argc, char** argv) {
+  if (rank_count() == 1 || is_shared(argc, argv)) return program.run(argc, argv);
+  int status = kOk;
+  on_first_rank([&] { status = program.run(argc, argv); });
   return status;
 }
 
@@ -36,6 +59,7 @@ void describe(Command& app) {
   add_generate(app);
   add_fit(app);
   add_kernel(app);
+  add_plan(app);
   add_theory(app);
   add_predict(app);
   add_evaluate(app);
@@ -57,6 +81,10 @@ void describe(Command& app) {
 int main(int argc, char** argv) {
   using namespace headlens;
   using namespace headlens::app;
+  std::optional<Ranks> joined;
+  const auto fail = [&](const std::string& text, int status) {
+    return headlens::app::fail(joined ? &*joined : nullptr, text, status);
+  };
   try {
     drop_blas_threads(argv);
     repair_blas_core(argv);
@@ -64,8 +92,11 @@ int main(int argc, char** argv) {
     Command program("headlens", "What one attention layer can learn, and what can be learned about it.",
                     "headlens " + version());
     describe(program);
-    const int status = program.run(argc, argv);
+    remember_words(argc, argv);
+    joined.emplace(std::vector<std::string>(argv + 1, argv + argc));
+    const int status = run(program, argc, argv);
     flush_output();
+    joined->leave();
     return status;
   } catch (const Error& error) {
     return fail(error.text().spelled(on_command_line),

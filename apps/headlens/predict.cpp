@@ -7,6 +7,7 @@
 #include "files.hpp"
 #include "headlens/arrays.hpp"
 #include "headlens/fit.hpp"
+#include "headlens/ranks.hpp"
 
 namespace headlens::app {
 namespace {
@@ -21,17 +22,18 @@ int run(const Arguments& a) {
   check_model_and_data("predict", a.model, a.data);
   const auto file = Files({a.model, a.data}).output("-o", npy_name(a.output), Stream::binary);
   const Execution execution = a.common.execution();
-  const Model model = load_model(a.model, execution);
+  Model model;
+  on_every_rank([&] { model = load_model(a.model, execution); });
   SetReader sets(a.data, model.sequence ? DataLayout::sequence : DataLayout::sets, Labels::ignored,
                  execution);
   const Array result = a.scores ? predict_scores(model, sets, execution) : predict(model, sets, execution);
-  write_npy(file, result);
+  on_first_rank([&] { write_npy(file, result); });
   print(a.common,
         {{"file", file.string()},
-         {"n", sets.count()},
+         {"n", sets.whole().count},
          {"shape", result.shape()},
          {"dtype", name(result.dtype())}},
-        fmt::format("{}: {} for {} sets", file.string(), result.describe(), sets.count()));
+        fmt::format("{}: {} for {} sets", file.string(), result.describe(), sets.whole().count));
   return kOk;
 }
 

@@ -1,4 +1,4 @@
-// headlens study run|status|export: grids of fits or recoveries, in one resumable file.
+// headlens study run|merge|status|export: grids of fits or recoveries, in one resumable file.
 #include "headlens/study.hpp"
 
 #include <fmt/format.h>
@@ -17,7 +17,7 @@ namespace {
 struct Arguments {
   CommonOptions common;
   std::string study, store, output, name, format = "csv";
-  std::vector<std::string> overrides;
+  std::vector<std::string> overrides, stores;
   RunOptions run;
 };
 
@@ -35,6 +35,7 @@ std::string shell_word(const std::string& word) {
 std::string command_line(const Arguments& a) {
   std::string line = fmt::format("headlens study run {} -o {}", shell_word(a.study), shell_word(a.store));
   if (a.run.jobs > 0) line += fmt::format(" --jobs {}", a.run.jobs);
+  if (!a.run.shard.empty()) line += " --shard " + shell_word(a.run.shard);
   if (a.common.wanted.threads > 0) line += fmt::format(" --threads {}", a.common.wanted.threads);
   if (!a.common.max_memory.empty()) line += " --max-memory " + shell_word(a.common.max_memory);
   for (const std::string& text : a.overrides) line += " --set " + shell_word(text);
@@ -65,6 +66,25 @@ int run(Arguments& a) {
          {"seconds", summary.seconds}},
         text);
   return summary.failed > 0 ? kOutcome : kOk;
+}
+
+int merge(const Arguments& a) {
+  Files(a.stores).output("-o", a.output, Stream::refused);
+  std::string line = "headlens study merge";
+  for (const std::string& store : a.stores) line += " " + shell_word(store);
+  line += " -o " + shell_word(a.output);
+  const MergeSummary summary = merge_studies({a.stores.begin(), a.stores.end()}, a.output, line);
+  std::string text = fmt::format("{}: {} cells from {} stores, {} of them new", a.output, summary.cells,
+                                 a.stores.size(), summary.added);
+  if (summary.failed > 0) text += fmt::format("; {} failed", summary.failed);
+  print(a.common,
+        {{"file", a.output},
+         {"stores", a.stores},
+         {"cells", summary.cells},
+         {"added", summary.added},
+         {"failed", summary.failed}},
+        text);
+  return kOk;
 }
 
 struct Tally {
@@ -143,7 +163,7 @@ void add_run(Command& study) {
   command.add_positional("STUDY", a->study, "study file (.toml)");
   command.add_text("-o,--output", a->store, "RESULTS", "store to fill (.db), made if it is missing",
                    Needed::yes);
-  command.add_options(a->run, {"jobs"});
+  command.add_options(a->run, {"jobs", "shard"});
   add_sets(command, *a);
   command.add_options(a->run, {"retry-failed"});
   add_common_options(command, a->common);
@@ -153,8 +173,23 @@ void add_run(Command& study) {
       "processes may fill one store. Exit status 3 if cells failed.\n\n"
       "Examples:\n"
       "  headlens study run studies/separation-small.toml -o results.db\n"
-      "  headlens study run studies/bias.toml -o results.db --jobs 4 --set 'seeds=[1,2]'");
+      "  headlens study run studies/bias.toml -o results.db --jobs 4 --set 'seeds=[1,2]'\n"
+      "  headlens study run studies/bias.toml -o part-2.db --shard 2/8");
   command.set_action([a] { return run(*a); });
+}
+
+void add_merge(Command& study) {
+  auto a = std::make_shared<Arguments>();
+  Command& command = study.add_command("merge", "Join the stores of several machines or shards");
+  command.add_positionals("RESULTS", a->stores, "stores to join (.db); none of them changes", Needed::yes);
+  command.add_text("-o,--output", a->output, "ALL",
+                   "store to add their cells to (.db), made if it is missing", Needed::yes);
+  command.add_flag("--json", a->common.json, "one JSON object on standard output");
+  command.set_footer(
+      "Cells that are still running are left out: merge again when they are done. If two stores have\n"
+      "different values for one cell, nothing is merged.\n\n"
+      "Example:\n  headlens study merge part-1.db part-2.db -o results.db");
+  command.set_action([a] { return merge(*a); });
 }
 
 void add_status(Command& study) {
@@ -186,6 +221,7 @@ void add_study(Command& app) {
   Command& command = app.add_command("study", "Run a grid of fits or recoveries from a TOML file");
   command.require_command();
   add_run(command);
+  add_merge(command);
   add_status(command);
   add_export(command);
   command.set_footer(

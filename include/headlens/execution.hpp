@@ -31,10 +31,17 @@ enum class BackendChoice {
 };
 std::string name(BackendChoice choice);  // "auto", "cpu", "cuda"
 
+// Where a long pass over the features keeps its sums, so that the same call goes on from there after a kill.
+struct Checkpointing {
+  std::string folder;    // empty: nowhere
+  std::string identity;  // what must be equal for that, in words: the command and its data
+};
+
 struct Execution {
   int threads = 0;                     // 0: every core this process may use
   std::uint64_t max_memory_bytes = 0;  // 0: 80% of what is free when the call starts
   BackendChoice backend = BackendChoice::automatic;
+  Checkpointing checkpoint;
 
   // Any of these may be empty. They are called on the calling thread only.
   std::function<void(const Text&)> log;  // which path was taken, and why

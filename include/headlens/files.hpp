@@ -19,6 +19,9 @@ bool same_file(const std::filesystem::path& a, const std::filesystem::path& b);
 // handler: a process that ends while there is none leaves nothing behind.
 int unfinished_files();
 
+// What a call of this rank kept of its sums (Execution::checkpoint), and the folder if nothing else is in it.
+void remove_checkpoints(const std::filesystem::path& folder, int rank, int ranks);
+
 // Files that this thread writes while a group lives appear together, at commit(); without it none does, and
 // earlier files stay as they were. What goes to devices and pipes is written at once.
 class FileGroup {

@@ -12,6 +12,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,14 @@
 #include "headlens/execution.hpp"
 
 namespace headlens {
+
+// Sets that are a part of more: what holds of all of them.
+struct Whole {
+  Index first = 0;  // number of the first set of this part
+  Index count = 0;
+  Index first_keys = 0, max_keys = 0;  // keys of set 0, and of the largest set
+  bool equal_sizes = true;
+};
 
 class Sets {
  public:
@@ -39,6 +48,8 @@ class Sets {
   Index sequence_length() const { return sequence_length_; }
   bool is_query_first() const { return query_first_; }  // from_tokens
   const std::string& name() const { return name_; }
+  Whole whole() const;  // of a part what set_whole() said, else of these sets
+  void set_whole(const Whole& whole) { whole_ = whole; }
 
   // Writes the query to query[0:d], and the N keys to rows of `keys` that are `stride` items apart.
   template <class T>
@@ -60,6 +71,7 @@ class Sets {
   Index max_keys_ = 0, total_keys_ = 0;
   bool equal_sizes_ = true, query_first_ = false;
   std::string name_;
+  std::optional<Whole> whole_;
 };
 
 // Targets of `count` sets.
@@ -78,8 +90,12 @@ struct LabelledSets {
 enum class DataLayout { sets, sequence };
 
 // From .npz. The memory that loading takes is predicted from the headers and refused first. set_reader.hpp
-// reads the same files a block at a time.
-Sets load_sets(const std::filesystem::path& path, DataLayout layout, const Execution& execution);
+// reads the same files a block at a time, and says what folders, patterns and ranks mean. The targets are
+// those of all sets, on every rank: algorithms know them all, and features of their own part.
+enum class RankShare;
+Sets load_sets(const std::filesystem::path& path, DataLayout layout, const Execution& execution,
+               RankShare share);
+Sets load_sets(const std::filesystem::path& path, DataLayout layout, const Execution& execution);  // all
 LabelledSets load_labelled_sets(const std::filesystem::path& path, DataLayout layout,
                                 const Execution& execution);
 void save_sets(const std::filesystem::path& path, const LabelledSets& data);

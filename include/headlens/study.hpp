@@ -97,6 +97,7 @@ struct StudyResults {
 
 struct RunOptions {
   int jobs = 0;               // cells at a time; 0: one per thread of the budget
+  std::string shard;          // "2/8": the second of eight disjoint parts of the cells; empty: all
   bool retry_failed = false;  // failed cells are run again
   std::string command_line;   // kept in the store, for the report
 };
@@ -115,6 +116,18 @@ struct RunSummary {
 // only cells in flight, as does the end of the process or a full disk.
 RunSummary run_study(const Study& study, const std::filesystem::path& store, const RunOptions& options,
                      const Execution& execution);
+
+struct MergeSummary {
+  Index cells = 0;  // in the merged store: done or failed
+  Index added = 0;  // that it did not have before
+  Index failed = 0;
+};
+
+// Adds the finished cells of several stores, of shards or of other machines, to `merged`, made if it is
+// missing. Again is no change. Cells with different values, times aside, are an Error, and then nothing is
+// merged.
+MergeSummary merge_studies(const std::vector<std::filesystem::path>& stores,
+                           const std::filesystem::path& merged, const std::string& command_line);
 
 // Every study of a store, with its cells, finished or not.
 std::vector<StudyResults> read_results(const std::filesystem::path& store);

@@ -140,6 +140,7 @@ class WeightsOptions:
 
 class RunOptions:
     jobs: int
+    shard: str
     retry_failed: bool
     command_line: str
 
@@ -236,4 +237,5 @@ class Study:
     def table(self, store: Path, format: str) -> str: ...
     def report(self, store: Path, folder: Path, settings: Settings) -> dict[str, Any]: ...
 
+def merge_studies(stores: list[Path], merged: Path, command_line: str) -> dict[str, int]: ...
 def read_study(path: Path, overrides: list[str]) -> Study: ...

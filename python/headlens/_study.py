@@ -81,6 +81,7 @@ class Study:
         store: PathLike,
         *,
         jobs: int = 0,
+        shard: str = "",
         retry_failed: bool = False,
         threads: int | None = None,
         max_memory: int | str | None = None,
@@ -90,17 +91,31 @@ class Study:
         """Runs the cells that `store` does not have yet. Whatever ends it, it goes on from there.
 
         jobs : cells at a time; 0: one per thread
+        shard : "2/8": the second of eight disjoint parts of the cells; `Study.merge` joins the stores
 
         Returns the numbers of cells: cells, already_done, ran, failed, elsewhere; and seconds. Warns if cells
         failed.
         """
         line = f"headlens.Study({self.name!r}).run({os.fspath(store)!r})"
-        options = fill(_core.RunOptions(), jobs=jobs, retry_failed=retry_failed, command_line=line)
+        options = fill(
+            _core.RunOptions(), jobs=jobs, shard=shard, retry_failed=retry_failed, command_line=line
+        )
         with settings(threads, max_memory, progress, backend) as how:
             summary = self._study.run(Path(store), options, how)
         if summary["failed"]:
             warn(f"{summary['failed']} of {summary['cells']} cells failed: results() says why in 'error'")
         return summary
+
+    @staticmethod
+    def merge(stores: Sequence[PathLike], merged: PathLike) -> dict[str, int]:
+        """Adds the finished cells of several stores to `merged`, as `headlens study merge`. Again is no change.
+
+        Returns the numbers of cells: cells, added, failed. Different values for one cell, times aside, are an
+        error, and then nothing is merged.
+        """
+        paths = [Path(store) for store in stores]
+        line = f"headlens.Study.merge({[str(path) for path in paths]!r}, {os.fspath(merged)!r})"
+        return _core.merge_studies(paths, Path(merged), line)
 
     def status(self, store: PathLike) -> dict[str, int]:
         """Numbers of cells: done, failed, running, missing."""

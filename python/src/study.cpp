@@ -64,6 +64,15 @@ nb::dict report(const Study& study, const Path& store, const Path& folder, const
   return out;
 }
 
+nb::dict merge(const std::vector<Path>& stores, const Path& merged, const std::string& command_line) {
+  const MergeSummary summary = merge_studies(stores, merged, command_line);
+  nb::dict out;
+  out["cells"] = summary.cells;
+  out["added"] = summary.added;
+  out["failed"] = summary.failed;
+  return out;
+}
+
 }  // namespace
 
 void bind_study(nb::module_& m) {
@@ -76,6 +85,7 @@ void bind_study(nb::module_& m) {
       .def("tally", &tally, nb::arg("store"))
       .def("table", &table, nb::arg("store"), nb::arg("format"))
       .def("report", &report, nb::arg("store"), nb::arg("folder"), nb::arg("settings"));
+  m.def("merge_studies", &merge, nb::arg("stores"), nb::arg("merged"), nb::arg("command_line"));
   m.def("read_study", &read_study, nb::arg("path"), nb::arg("overrides"));
 }
 

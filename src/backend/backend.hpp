@@ -16,6 +16,7 @@
 #include "backend/layer_problem.hpp"
 #include "backend/route.hpp"
 #include "backend/scorer.hpp"
+#include "comm/communicator.hpp"
 #include "headlens/execution.hpp"
 #include "headlens/info.hpp"
 
@@ -28,9 +29,12 @@ struct Context {
   Backend& machine;
   int threads = 1;
   const Execution& execution;
+  comm::Communicator& ranks = comm::serial();  // that work together, each on its part of the sets
 };
 
-// Training sets and what their features are. References outlive what is made of them.
+// Training sets and what their features are. References outlive what is made of them. On several ranks these
+// are the sets of this rank, a part of the whole (Sets::whole): means, Gram matrices of the primal side,
+// their right sides and leave-one-out errors are those of all parts, summed by context.ranks.
 struct FeatureSource {
   const Sets& sets;
   const FeatureOptions& features;  // with the scales filled in
@@ -51,9 +55,12 @@ class Backend {
   // centres z_j that have their positions.
   virtual std::unique_ptr<Design> make_centre_design(const FeatureSource& source, const Sets& centres,
                                                      const Context& context);
+  // On several ranks: of all sets, which the source holds a part of.
   virtual KernelGram make_kernel_gram(const FeatureSource& source, MatrixView<const double> targets,
                                       const Context& context);
 
+  // Whether a Gram matrix of this side can be had in f32.
+  virtual bool has_few_digits(Side) const { return true; }
   // p of the design that would be made, as a double: it may overflow an Index.
   virtual double columns(const FeatureOptions& features, Index dim, Index keys) const;
   // The peak of memory of a route, the data and the model included, but for vectors of the algorithms.

@@ -15,6 +15,7 @@
 
 #include <memory>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "linalg/matrix.hpp"
@@ -68,6 +69,7 @@ class Gram {
   // Eigenvalues below size * epsilon * largest, epsilon that of the features, are rounding: rows that repeat,
   // or directions that no feature has. Nothing if the eigenvalues cannot be had. f64 only.
   virtual std::optional<Matrix<double>> minimum_norm() = 0;
+  virtual std::string_view path_method() const { return "band reduction"; }  // how a path is had, in words
   // Null if the squares of the features leave the range of the precision.
   virtual std::unique_ptr<ShiftPath> shift_path() = 0;
 };

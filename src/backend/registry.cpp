@@ -10,6 +10,10 @@ namespace cpu {
 backend::Backend& processor();  // src/cpu, which this folder does not include
 }
 
+namespace distributed {
+backend::Backend& sharded(backend::Backend& own, comm::Communicator& ranks);  // src/distributed, likewise
+}
+
 namespace backend {
 namespace {
 
@@ -25,12 +29,14 @@ std::vector<BackendInfo> backends() { return {{"cpu", true, "always there"}, cud
 
 Context context_of(const Execution& execution) {
   const int threads = thread_count(execution);
-  if (replacement) return {*replacement, threads, execution};
+  comm::Communicator& ranks = comm::world();
+  if (replacement) return {*replacement, threads, execution, ranks};
   if (execution.backend == BackendChoice::cuda) {
     const BackendInfo info = cuda_info();
     require(info.available, option("backend"), ": cuda given: ", info.reason);
   }
-  return {cpu::processor(), threads, execution};
+  Backend& own = cpu::processor();
+  return {ranks.alone() ? own : distributed::sharded(own, ranks), threads, execution, ranks};
 }
 
 Replacement::Replacement(Backend& machine) : before_(replacement) { replacement = &machine; }

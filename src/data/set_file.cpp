@@ -2,8 +2,11 @@
 
 #include "base/memory.hpp"
 #include "base/parallel.hpp"
+#include "comm/communicator.hpp"
+#include "data/data_files.hpp"
 #include "data/set_checks.hpp"
 #include "headlens/arrays.hpp"
+#include "headlens/set_reader.hpp"
 
 namespace headlens {
 namespace {
@@ -40,11 +43,46 @@ NamedArrays read(const std::filesystem::path& path, const Execution& execution) 
   return read_npz(path, MemoryBudget(execution).limit_bytes());
 }
 
+// One file of one process is read at once.
+bool is_alone(const std::filesystem::path& path) {
+  return comm::world().alone() && data_files(path) == std::vector{path};
+}
+
+// The rows of this rank, or all; of several files, or of one that several ranks share.
+LabelledSets read_rows(const std::filesystem::path& path, DataLayout layout, Labels labels, RankShare share,
+                       const Execution& execution) {
+  const Heed heeding(execution);
+  SetReader reader(path, layout, labels, execution, share);
+  std::optional<LabelledSets> data;
+  comm::world().together([&] {
+    // Blocks of several files are joined, which takes them twice for a moment.
+    const double bytes = 2 * reader.row_bytes() * static_cast<double>(reader.rows());
+    MemoryBudget(execution).require(bytes, join("reading ", reader.rows(), " rows of ", path.string()));
+    data = reader.next(reader.rows()).data;
+  });
+  if (share == RankShare::mine) data->sets.set_whole(reader.whole());
+  return std::move(*data);
+}
+
+// Of all ranks, on every rank.
+void gather_targets(Targets& targets, const Sets& sets) {
+  comm::Communicator& ranks = comm::world();
+  targets.values = comm::gather(ranks, std::span<const double>(targets.values));
+  targets.integer = ranks.least(targets.integer ? 1.0 : 0.0) == 1.0;
+  targets.shape[0] = sets.whole().count / (sets.is_sequence() ? sets.sequence_length() : 1);
+}
+
 }  // namespace
 
-Sets load_sets(const std::filesystem::path& path, DataLayout layout, const Execution& execution) {
+Sets load_sets(const std::filesystem::path& path, DataLayout layout, const Execution& execution,
+               RankShare share) {
+  if (!is_alone(path)) return read_rows(path, layout, Labels::ignored, share, execution).sets;
   NamedArrays arrays = read(path, execution);
   return sets_from(arrays, layout, path.string());
+}
+
+Sets load_sets(const std::filesystem::path& path, DataLayout layout, const Execution& execution) {
+  return load_sets(path, layout, execution, RankShare::all);
 }
 
 LabelledSets labelled_sets_from_arrays(NamedArrays arrays, DataLayout layout, const std::string& file) {
@@ -55,6 +93,11 @@ LabelledSets labelled_sets_from_arrays(NamedArrays arrays, DataLayout layout, co
 
 LabelledSets load_labelled_sets(const std::filesystem::path& path, DataLayout layout,
                                 const Execution& execution) {
+  if (!is_alone(path)) {
+    LabelledSets data = read_rows(path, layout, Labels::needed, RankShare::mine, execution);
+    gather_targets(data.targets, data.sets);
+    return data;
+  }
   return labelled_sets_from_arrays(read(path, execution), layout, path.string());
 }
 

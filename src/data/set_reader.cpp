@@ -2,139 +2,168 @@
 
 #include <algorithm>
 
-#include "base/memory.hpp"
-#include "data/set_checks.hpp"
-#include "io/allocation.hpp"
-#include "io/npz_reader.hpp"
+#include "comm/communicator.hpp"
+#include "data/concatenate.hpp"
+#include "data/data_files.hpp"
+#include "data/set_file_reader.hpp"
+#include "headlens/error.hpp"
 
 namespace headlens {
 namespace {
 
-Form form_of(const io::NpyHeader& header) { return {header.type, header.shape}; }
+namespace fs = std::filesystem;
 
-// What an item takes in a block: integers are kept twice, as they are and as double.
-double block_item_bytes(const io::NpyHeader& header) {
-  const bool floating = header.type == DType::f32 || header.type == DType::f64;
-  return static_cast<double>(item_bytes(header.type)) + (floating ? 0.0 : 8.0);
+// Every rank looks at some of the files, and all learn what was found.
+std::vector<FileFacts> survey(const std::vector<fs::path>& files, DataLayout layout, Labels labels,
+                              const Execution& execution, comm::Communicator& ranks) {
+  const auto size = static_cast<std::size_t>(ranks.size()), rank = static_cast<std::size_t>(ranks.rank());
+  std::vector<FileFacts> mine;
+  ranks.together([&] {
+    for (std::size_t i = rank; i < files.size(); i += size)
+      mine.push_back(SetFileReader(files[i], layout, labels, execution).facts());
+  });
+  const std::vector<FileFacts> all = comm::gather(ranks, std::span<const FileFacts>(mine));
+  // Rank r has told of the files r, r + R, ...
+  std::vector<FileFacts> out(files.size());
+  std::size_t next = 0;
+  for (std::size_t r = 0; r < size; ++r)
+    for (std::size_t i = r; i < files.size(); i += size) out[i] = all.at(next++);
+  return out;
 }
 
-double row_items(const io::NpyHeader& header) {
-  double items = 1;
-  for (std::size_t axis = 1; axis < header.shape.size(); ++axis)
-    items *= static_cast<double>(header.shape[axis]);
-  return items;
+void check_alike(const FileFacts& a, const FileFacts& b, const fs::path& first, const fs::path& file) {
+  const auto same = [&](Index x, Index y, const char* what) {
+    require(x == y, file.string(), ": ", what, " is ", y, ", in ", first.string(), " it is ", x);
+  };
+  same(a.dim, b.dim, "the number of coordinates of a token");
+  same(a.sequence_length, b.sequence_length, "the length of the sequences");
+  same(a.outputs, b.outputs, "the number of outputs of y");
+  same(a.target_axes, b.target_axes, "the number of axes of y");
+  require(a.double_tokens == b.double_tokens, file.string(), ": query or keys have another type than in ",
+          first.string(), ": save all files with one type");
+}
+
+void check_same_files(const std::vector<fs::path>& files, comm::Communicator& ranks) {
+  std::string names;
+  for (const fs::path& file : files) names += file.filename().string() + "\n";
+  const std::vector<std::string> all = ranks.gather_texts(names);
+  for (std::size_t r = 1; r < all.size(); ++r)
+    require(all[r] == all[0], files.front().string(), ": rank ", r, " sees other files there than rank 0 (",
+            std::count(all[r].begin(), all[r].end(), '\n'), " against ",
+            std::count(all[0].begin(), all[0].end(), '\n'), " names)");
 }
 
 }  // namespace
 
-// The file, and the arrays of a block.
-class SetReader::Arrays {
+// The rows [first, last) of all files.
+class SetReader::Files {
  public:
-  explicit Arrays(const std::filesystem::path& path) : file(path) {}
-
-  const io::NpyHeader& header(const std::string& key, const std::string& name) const {
-    return require_array(file.headers(), key, name);
+  Files(const fs::path& path, DataLayout layout, Labels labels, const Execution& execution, bool shared)
+      : layout_(layout), labels_(labels), execution_(execution), ranks_(comm::world()) {
+    ranks_.together([&] { files_ = data_files(path); });
+    check_same_files(files_, ranks_);
+    facts_ = survey(files_, layout, labels, execution, ranks_);
+    for (std::size_t i = 1; i < files_.size(); ++i) check_alike(facts_[0], facts_[i], files_[0], files_[i]);
+    for (const FileFacts& facts : facts_) rows_ += facts.rows;
+    const Index size = shared ? ranks_.size() : 1, rank = shared ? ranks_.rank() : 0;
+    require(rows_ >= size, path.string(), ": holds ", rows_, " rows, fewer than there are ranks (", size,
+            ")");
+    first_ = next_ = part(rank, size);
+    last_ = part(rank + 1, size);
+    if (files_.size() == 1) open(0);
   }
-  bool has(const std::string& key) const { return file.headers().contains(key); }
-  // The next rows of an array of tokens, checked here to name the place in the file, not in the block.
-  Array tokens(const char* key, Index first, Index rows, const std::string& name) {
-    Array array = file.read_rows(key, rows);
-    if (array.is_float()) check_finite(array, name, key, first);
-    return array;
+
+  const FileFacts& facts() const { return facts_[0]; }
+  Index first() const { return first_; }
+  Index last() const { return last_; }
+  Index rows() const { return rows_; }
+
+  Whole whole() const {
+    Whole out{first_ * facts().sets_in_row(), rows_ * facts().sets_in_row(), facts().first_keys, 0, true};
+    for (const FileFacts& f : facts_) {
+      out.max_keys = std::max(out.max_keys, f.max_keys);
+      out.equal_sizes = out.equal_sizes && f.equal_sizes == 1 && f.first_keys == facts().first_keys;
+    }
+    return out;
   }
 
-  io::NpzReader file;
+  double row_bytes() const {
+    double sum = 0;
+    for (const FileFacts& f : facts_) sum += f.row_bytes * static_cast<double>(f.rows);
+    return sum / static_cast<double>(rows_);
+  }
+  double largest_block_bytes(Index rows) const {
+    if (reader_ && files_.size() == 1) return reader_->largest_block_bytes(rows);
+    double widest = 0;
+    for (const FileFacts& f : facts_) widest = std::max(widest, f.widest_bytes);
+    return widest * static_cast<double>(std::min(rows, last_ - first_));
+  }
+
+  LabelledSets next(Index rows) {
+    std::vector<LabelledSets> parts;
+    while (rows > 0) {
+      if (!reader_) open_next();
+      const Index here = std::min({rows, end_ - next_, last_ - next_});
+      parts.push_back(reader_->next(here));
+      next_ += here;
+      rows -= here;
+      if (next_ < end_ && next_ < last_) continue;
+      reader_->finish();
+      reader_.reset();
+    }
+    return concatenate(std::move(parts));
+  }
+
+ private:
+  Index part(Index rank, Index size) const { return rows_ / size * rank + std::min(rank, rows_ % size); }
+
+  void open_next() {
+    Index begin = 0;
+    std::size_t i = 0;
+    while (begin + facts_[i].rows <= next_) begin += facts_[i++].rows;
+    open(i, begin);
+  }
+
+  // Another node may see another file of this name.
+  void open(std::size_t i, Index begin = 0) {
+    reader_ = std::make_unique<SetFileReader>(files_[i], layout_, labels_, execution_);
+    require(reader_->facts() == facts_[i], files_[i].string(), ": rank ", ranks_.rank(),
+            " sees another file of this name than rank ", i % static_cast<std::size_t>(ranks_.size()));
+    reader_->start_at(next_ - begin);
+    end_ = begin + facts_[i].rows;
+  }
+
+  DataLayout layout_;
+  Labels labels_;
+  Execution execution_;
+  comm::Communicator& ranks_;
+  std::vector<fs::path> files_;
+  std::vector<FileFacts> facts_;
+  Index rows_ = 0, first_ = 0, last_ = 0, next_ = 0, end_ = 0;  // end_: of the file that is open
+  std::unique_ptr<SetFileReader> reader_;
 };
 
-SetReader::SetReader(const std::filesystem::path& path, DataLayout layout, Labels labels,
-                     const Execution& execution)
-    : arrays_(std::make_unique<Arrays>(path)), name_(path.string()) {
-  if (layout == DataLayout::sequence) {
-    const Form tokens = form_of(arrays_->header("tokens", name_));
-    check_sequence(tokens, name_);
-    rows_ = tokens.shape[0];
-    sequence_length_ = tokens.shape[1];
-    max_keys_ = sequence_length_ - 1;
-    dim_ = tokens.shape[2];
-  } else {
-    check_is_no_sequence(arrays_->file.headers(), name_);
-    const Form query = form_of(arrays_->header("query", name_)),
-               keys = form_of(arrays_->header("keys", name_));
-    if (arrays_->has("offsets")) {
-      const double bytes = 2.0 * static_cast<double>(arrays_->header("offsets", name_).data_bytes);
-      MemoryBudget(execution).require(bytes, join("reading the offsets of ", name_));
-      offsets_ = offsets_from(arrays_->file.read("offsets"), name_);
-      check_ragged(query, keys, offsets_, name_);
-      for (std::size_t i = 0; i + 1 < offsets_.size(); ++i) {
-        max_keys_ = std::max<Index>(max_keys_, offsets_[i + 1] - offsets_[i]);
-        equal_sizes_ = equal_sizes_ && offsets_[i + 1] - offsets_[i] == offsets_[1];
-      }
-    } else {
-      check_rectangular(query, keys, name_);
-      max_keys_ = keys.shape[1];
-    }
-    rows_ = query.shape[0];
-    dim_ = query.shape[1];
-  }
-  if (labels == Labels::ignored) return;
-  const std::vector<Index>& shape = arrays_->header("y", name_).shape;
-  check_targets(shape, count(), sequence_length_, name_);
-  outputs_ = shape.size() == (is_sequence() ? 2 : 1) ? 1 : shape.back();
-}
+SetReader::SetReader(const fs::path& path, DataLayout layout, Labels labels, const Execution& execution,
+                     RankShare share)
+    : files_(std::make_unique<Files>(path, layout, labels, execution, share == RankShare::mine)),
+      name_(path.string()),
+      whole_(files_->whole()),
+      rows_(files_->last() - files_->first()),
+      dim_(files_->facts().dim),
+      sequence_length_(files_->facts().sequence_length),
+      outputs_(files_->facts().outputs) {}
 
 SetReader::~SetReader() = default;
 
-double SetReader::row_bytes() const {
-  const auto bytes_of = [&](const char* key) {
-    const io::NpyHeader& header = arrays_->header(key, name_);
-    return block_item_bytes(header) * row_items(header) * static_cast<double>(header.shape[0]);
-  };
-  const double tokens = is_sequence() ? bytes_of("tokens") : bytes_of("query") + bytes_of("keys");
-  const double labels = outputs_ > 0 ? bytes_of("y") + 8.0 * static_cast<double>(count() * outputs_) : 0.0;
-  return (tokens + labels) / static_cast<double>(rows_);
-}
-
-double SetReader::largest_block_bytes(Index rows) const {
-  if (offsets_.empty()) return row_bytes() * static_cast<double>(std::min(rows, rows_));
-  const io::NpyHeader& keys = arrays_->header("keys", name_);
-  const double key_bytes = block_item_bytes(keys) * row_items(keys);
-  Index most = 0;
-  for (Index first = 0; first < rows_; first += rows)
-    most = std::max<Index>(most, offsets_[static_cast<std::size_t>(std::min(rows_, first + rows))] -
-                                     offsets_[static_cast<std::size_t>(first)]);
-  const double without_keys =
-      row_bytes() - key_bytes * static_cast<double>(offsets_.back()) / static_cast<double>(rows_);
-  return without_keys * static_cast<double>(std::min(rows, rows_)) + key_bytes * static_cast<double>(most);
-}
-
-Sets SetReader::next_ragged(Index rows) {
-  const auto begin = offsets_.begin() + next_row_;
-  const Index first_key = *begin, keys = begin[rows] - first_key;
-  std::vector<std::int64_t> offsets(begin, begin + rows + 1);
-  for (std::int64_t& offset : offsets) offset -= first_key;
-  Array query = arrays_->tokens("query", next_row_, rows, name_);
-  return Sets::from_ragged(std::move(query), arrays_->tokens("keys", first_key, keys, name_),
-                           std::move(offsets), name_);
-}
-
-Sets SetReader::next_sets(Index rows) {
-  if (is_sequence()) return Sets::from_sequence(arrays_->tokens("tokens", next_row_, rows, name_), name_);
-  if (!offsets_.empty()) return next_ragged(rows);
-  Array query = arrays_->tokens("query", next_row_, rows, name_);
-  return Sets::from_arrays(std::move(query), arrays_->tokens("keys", next_row_, rows, name_), name_);
-}
+double SetReader::row_bytes() const { return files_->row_bytes(); }
+double SetReader::largest_block_bytes(Index rows) const { return files_->largest_block_bytes(rows); }
 
 SetBlock SetReader::next(Index most_rows) {
   require(most_rows > 0 && remaining() > 0, name_, ": ", most_rows, " rows asked for, ", remaining(),
           " are left");
-  const Index rows = std::min(most_rows, remaining());
-  const Index first = next_row_ * (count() / rows_);
-  Sets sets = next_sets(rows);
-  Targets targets;
-  if (outputs_ > 0) targets = make_targets(arrays_->file.read_rows("y", rows), sets, first * outputs_);
+  const Index rows = std::min(most_rows, remaining()), first = next_row_ * sets_in_row();
   next_row_ += rows;
-  if (remaining() == 0) arrays_->file.finish();
-  return {first, {std::move(sets), std::move(targets)}};
+  return {first, files_->next(rows)};
 }
 
 }  // namespace headlens

@@ -101,6 +101,10 @@ Index Sets::keys_of(Index set) const {
                             offsets_[static_cast<std::size_t>(set)]);
 }
 
+Whole Sets::whole() const {
+  return whole_ ? *whole_ : Whole{0, count_, count_ > 0 ? keys_of(0) : 0, max_keys_, equal_sizes_};
+}
+
 Index Sets::key_position(Index set, Index key) const {
   if (!is_sequence()) return key;
   return key < set % sequence_length_ ? key : key + 1;

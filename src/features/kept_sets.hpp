@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "comm/communicator.hpp"
 #include "headlens/model.hpp"
 #include "headlens/sets.hpp"
 
@@ -11,6 +12,10 @@ namespace headlens {
 // The sets numbered `chosen`, in the precision of the features, with positions added to the keys: rectangular
 // if all of `sets` have one size, else ragged.
 Support make_support(const Sets& sets, const std::vector<Index>& chosen, const FeatureOptions& features);
+
+// The same over ranks: `sets` are a part of the whole, `chosen` numbers of the whole in increasing order.
+Support gather_support(const Sets& sets, const std::vector<Index>& chosen, const FeatureOptions& features,
+                       comm::Communicator& ranks);
 
 // The same as sets; they need no positions any more.
 Sets sets_of(const Support& support);

@@ -108,7 +108,8 @@ Fit fit_exactly(const Problem& problem, const Plan& plan, const backend::Context
   report.ridge = problem.options.ridge.value_or(0);
   std::vector<double> offset;
   const Matrix<double> y = centre_targets(problem, offset);
-  Support support = make_support(problem.sets, all_sets(problem.count()), problem.options.features);
+  Support support =
+      gather_support(problem.sets, all_sets(problem.count()), problem.options.features, context.ranks);
   Matrix<double> alpha = Matrix<double>::zeros(problem.count(), problem.outputs);
   if (!are_constant(y, problem, report)) {
     std::optional<Matrix<double>> found = solve_kernel(problem, plan, y, offset, report, context);
@@ -123,8 +124,9 @@ Fit fit_exactly(const Problem& problem, const Plan& plan, const backend::Context
 
 Fit fit_centres(const Problem& problem, const Plan& plan, const backend::Context& context) {
   const FitOptions& options = problem.options;
-  Support support = make_support(
-      problem.sets, draw_centres(problem.count(), plan.centres, options.features.seed), options.features);
+  Support support =
+      gather_support(problem.sets, draw_centres(problem.count(), plan.centres, options.features.seed),
+                     options.features, context.ranks);
   const Sets centres = sets_of(support);
   const auto design = context.machine.make_centre_design(
       {problem.sets, options.features, options.intercept, options.block_sets}, centres, context);

@@ -21,7 +21,7 @@ class InfinitePlan {
   Plan make() const {
     const bool exact = problem_.is_squared_ridge() && !options_.centres &&
                        (options_.solver == Solver::automatic || options_.solver == Solver::dual);
-    Plan plan{.route = direct_route(problem_, Side::dual, 0)};
+    Plan plan{.route = direct_route(problem_, Side::dual, 0, context_.machine)};
     predict_bytes(problem_, plan, 0, context_);
     if (exact && budget_.fits(plan.peak_bytes)) return plan;
     if (options_.solver == Solver::dual)
@@ -64,10 +64,13 @@ class InfinitePlan {
   Plan nystrom(Index centres) const {
     // These solvers apply the Gram matrix many times.
     if (!problem_.is_squared_ridge())
-      return predicted(centres, {centres == problem_.count() ? Method::newton : Method::newton_on_features},
+      return predicted(centres,
+                       {centres == problem_.count() && context_.ranks.alone() ? Method::newton
+                                                                              : Method::newton_on_features},
                        true);
     const backend::Route iterative{Method::conjugate_gradients, Side::primal, Precision::f64};
-    const backend::Route direct = direct_route(problem_, Side::primal, static_cast<double>(centres));
+    const backend::Route direct =
+        direct_route(problem_, Side::primal, static_cast<double>(centres), context_.machine);
     const Plan held_iterative = predicted(centres, iterative, true);
     // Leave-one-out needs a factorisation. For one penalty, conjugate gradients are cheaper, if the features
     // need not be computed again at every step.

@@ -34,9 +34,9 @@ Fit fit_heads(const Problem& problem, const Plan& plan, const backend::Context& 
 }
 
 // Scores that keep too few digits of what differs between tokens are said so.
-void judge_digits(const Problem& problem, Fit& fit, const Execution& execution) {
+void judge_digits(const Problem& problem, Fit& fit, const Execution& execution, comm::Communicator& ranks) {
   FitReport& report = fit.report;
-  report.score_digits = score_digits(problem);
+  report.score_digits = ranks.least(score_digits(problem));
   if (report.score_digits >= enough_digits(problem)) return;
   execution.note(lost_digits_note(problem, report.score_digits));
   if (report.status == FitStatus::solved) report.status = FitStatus::digits_lost;
@@ -54,7 +54,7 @@ Fit fit(const LabelledSets& data, const FitOptions& options, const Execution& ex
   const training::Plan plan = training::make_plan(problem, context);
   Fit result = options.features.infinite() ? training::fit_infinite_heads(problem, plan, context)
                                            : training::fit_heads(problem, plan, context);
-  training::judge_digits(problem, result, execution);
+  training::judge_digits(problem, result, execution, context.ranks);
   result.report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return result;
 }

@@ -44,8 +44,10 @@ class HeadPlan {
     require(p_ < static_cast<double>(Index{1} << 60) / n_, option("heads"), ": ", f.heads,
             " given: the feature matrix has more entries than can be counted");
     const double item = f.precision == Precision::f32 ? 4 : 8;
-    features_ = n_ * p_ * item;
-    data_ = static_cast<double>(problem.sets.query().bytes() + problem.sets.keys().bytes());
+    // Of the rank with the most: all ranks must come to the same plan.
+    features_ = std::ceil(n_ / context.ranks.size()) * p_ * item;
+    data_ = -context.ranks.least(
+        -static_cast<double>(problem.sets.query().bytes() + problem.sets.keys().bytes()));
     heads_ = 2 * item * head_items(f, problem.sets.dim(), problem.keys());  // as stored, and as packed
   }
 
@@ -81,7 +83,8 @@ class HeadPlan {
     const Solver wanted = problem_.options.solver;
     if (wanted == Solver::iterative) return iterative();
     const bool dual = wanted == Solver::automatic ? n_ <= p_ : wanted == Solver::dual;
-    Plan plan{.route = direct_route(problem_, dual ? Side::dual : Side::primal, dual ? n_ : p_)};
+    Plan plan{.route =
+                  direct_route(problem_, dual ? Side::dual : Side::primal, dual ? n_ : p_, context_.machine)};
     predict(plan);
     const bool can_iterate =
         wanted == Solver::automatic && (!problem_.options.ridge || *problem_.options.ridge > 0);
@@ -128,11 +131,12 @@ Solver solver_of(const backend::Route& route) {
   }
 }
 
-backend::Route direct_route(const Problem& problem, Side side, double unknowns) {
+backend::Route direct_route(const Problem& problem, Side side, double unknowns,
+                            const backend::Backend& machine) {
   const std::optional<double> ridge = problem.options.ridge;
   if (ridge && *ridge == 0) return {Method::minimum_norm, side, Precision::f64};
   return {ridge ? Method::cholesky : Method::path, side,
-          unknowns >= kFloatFrom ? Precision::f32 : Precision::f64};
+          unknowns >= kFloatFrom && machine.has_few_digits(side) ? Precision::f32 : Precision::f64};
 }
 
 double peak_bytes(const Problem& problem, const Plan& plan, double columns, const backend::Context& context) {

@@ -26,7 +26,8 @@ Solver solver_of(const backend::Route& route);  // as users know it
 
 // The direct route of the squared loss on a side with that many unknowns: by the penalty, and in f32 where
 // the system is large.
-backend::Route direct_route(const Problem& problem, backend::Side side, double unknowns);
+backend::Route direct_route(const Problem& problem, backend::Side side, double unknowns,
+                            const backend::Backend& machine);
 
 // What the back end takes, and what the vectors of the algorithm take beside it. The number of columns is
 // that of the design.

@@ -65,18 +65,19 @@ Problem pose(const LabelledSets& data, const FitOptions& options) {
   const Sets& sets = data.sets;
   const Targets& y = data.targets;
   const bool mlp = options.features.kind == ModelKind::mlp;
-  require(!mlp || sets.equal_sizes(), sets.name(), ": mlp needs sets of equal size, but set 0 has ",
-          sets.keys_of(0), " keys and the largest has ", sets.max_keys(), " (rfa and brfa take ragged sets)");
+  const Whole whole = sets.whole();
+  require(!mlp || whole.equal_sizes, sets.name(), ": mlp needs sets of equal size, but set 0 has ",
+          whole.first_keys, " keys and the largest has ", whole.max_keys, " (rfa and brfa take ragged sets)");
   if (!mlp) (void)mean_matrix(options.features, sets.dim());  // refuses a mean of another size
-  Problem problem{sets,      options, Matrix<double>(sets.count(), y.outputs),
+  Problem problem{sets,      options, Matrix<double>(whole.count, y.outputs),
                   y.outputs, {},      y.shape.size() > (sets.is_sequence() ? 2U : 1U)};
-  problem.options.features = with_default_scales(options.features, sets.keys_of(0));
+  problem.options.features = with_default_scales(options.features, whole.first_keys);
   std::copy(y.values.begin(), y.values.end(), problem.targets.data());
   if (!is_classifier(options.loss)) return problem;
   problem.classes = find_classes(data, options.loss);
   const auto count = static_cast<Index>(problem.classes.size());
   problem.outputs = count == 2 ? 1 : count;
-  for (Index i = 0; i < sets.count(); ++i) {
+  for (Index i = 0; i < whole.count; ++i) {
     const auto label = static_cast<std::int64_t>(y.values[static_cast<std::size_t>(i)]);
     const auto found = std::lower_bound(problem.classes.begin(), problem.classes.end(), label);
     problem.targets(i, 0) = static_cast<double>(found - problem.classes.begin());

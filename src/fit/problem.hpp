@@ -16,7 +16,8 @@ struct Problem {
   std::vector<std::int64_t> classes;  // increasing; empty for regression
   bool vector_targets = false;        // y had an axis of outputs
 
-  Index count() const { return sets.count(); }
+  // Of all ranks; `sets` are those of this one.
+  Index count() const { return sets.whole().count; }
   Index keys() const { return options.features.kind == ModelKind::mlp ? sets.keys_of(0) : 0; }
   bool is_squared_ridge() const { return options.loss == Loss::squared && !options.norm_ball; }
 };

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 #include <system_error>
+#include <vector>
 
 #include "io/printable.hpp"
 
@@ -24,6 +25,20 @@ void ByteReader::read(void* out, std::size_t bytes) {
   expect(*this, bytes <= remaining_, "ends early: ", bytes, " bytes expected, ", remaining_, " left");
   if (bytes > 0) fetch(out, bytes);
   remaining_ -= bytes;
+}
+
+void ByteReader::skip(std::uint64_t bytes) {
+  expect(*this, bytes <= remaining_, "ends early: ", bytes, " bytes to skip, ", remaining_, " left");
+  if (bytes > 0 && jump(bytes)) {
+    remaining_ -= bytes;
+    return;
+  }
+  std::vector<std::byte> buffer(std::min<std::uint64_t>(bytes, std::uint64_t{1} << 20));
+  for (std::uint64_t left = bytes; left > 0;) {
+    const std::size_t some = std::min<std::uint64_t>(left, buffer.size());
+    read(buffer.data(), some);
+    left -= some;
+  }
 }
 
 void MemoryReader::fetch(void* out, std::size_t bytes) {

@@ -21,11 +21,13 @@ class ByteReader {
 
   const std::string& label() const { return label_; }  // "data.npz: keys", ready to begin an error with
   std::uint64_t remaining() const { return remaining_; }
+  void skip(std::uint64_t bytes);           // as read(), without keeping them
   void read(void* out, std::size_t bytes);  // all of them; asking for more than remaining() is an Error
 
  protected:
   ByteReader(std::string label, std::uint64_t size) : label_(std::move(label)), remaining_(size) {}
   virtual void fetch(void* out, std::size_t bytes) = 0;
+  virtual bool jump(std::uint64_t) { return false; }  // true if that many bytes are behind us without a read
 
  private:
   std::string label_;

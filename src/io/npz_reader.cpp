@@ -28,13 +28,27 @@ constexpr std::size_t kFetchBytes = std::size_t{1} << 26;  // between two questi
               fmt::format("{}: {}", label, printable(zip_error_strerror(error))));
 }
 
+class EntryReader;
+
+struct Entry {
+  std::uint64_t index;
+  std::string name;  // of the array
+  std::string label;
+  std::uint64_t bytes;
+  bool stored;
+  std::shared_ptr<EntryReader> reader = nullptr;  // while it is read
+  bool finished = false;
+  bool skipped = false;
+};
+
 class EntryReader final : public ByteReader {
  public:
-  EntryReader(zip_t* archive, std::uint64_t index, std::string label, std::uint64_t bytes)
-      : ByteReader(std::move(label), bytes), file_(zip_fopen_index(archive, index, 0), &zip_fclose) {
-    if (!file_) fail_zip(this->label(), zip_get_error(archive));
+  EntryReader(zip_t* archive, const Entry& entry)
+      : ByteReader(entry.label, entry.bytes),
+        file_(zip_fopen_index(archive, entry.index, 0), &zip_fclose),
+        stored_(entry.stored) {
+    if (!file_) fail_zip(label(), zip_get_error(archive));
   }
-
   // libzip compares the checksum when it meets the end.
   void expect_end() {
     char extra = 0;
@@ -56,16 +70,15 @@ class EntryReader final : public ByteReader {
     }
   }
 
-  std::unique_ptr<zip_file_t, decltype(&zip_fclose)> file_;
-};
+  bool jump(std::uint64_t bytes) override {
+    if (!stored_) return false;
+    if (zip_fseek(file_.get(), static_cast<zip_int64_t>(bytes), SEEK_CUR) != 0)
+      fail_zip(label(), zip_file_get_error(file_.get()));
+    return true;
+  }
 
-struct Entry {
-  std::uint64_t index;
-  std::string name;  // of the array
-  std::string label;
-  std::uint64_t bytes;
-  std::unique_ptr<EntryReader> reader;  // while it is read
-  bool finished;
+  std::unique_ptr<zip_file_t, decltype(&zip_fclose)> file_;
+  bool stored_;
 };
 
 void check_sizes(const std::string& label, const zip_stat_t& found, std::uint64_t archive_bytes) {
@@ -94,7 +107,7 @@ Entry inspect_entry(zip_t* archive, std::uint64_t index, const std::string& arch
   require(found.comp_method == ZIP_CM_STORE || found.comp_method == ZIP_CM_DEFLATE, label,
           ": is compressed by zip method ", found.comp_method, "; allowed are stored (0) and deflated (8)");
   check_sizes(label, found, archive_bytes);
-  return {index, std::string(name), label, found.size, nullptr, false};
+  return {index, std::string(name), label, found.size, found.comp_method == ZIP_CM_STORE};
 }
 
 std::vector<Entry> inspect_entries(zip_t* archive, const std::string& label, std::uint64_t archive_bytes) {
@@ -157,7 +170,7 @@ class NpzReader::Archive {
       require(places_.try_emplace(entries_[i].name, i).second, entries_[i].label,
               ": the archive holds this array twice");
     for (const Entry& entry : entries_) {
-      EntryReader in(zip_.get(), entry.index, entry.label, entry.bytes);
+      EntryReader in(zip_.get(), entry);
       headers_[entry.name] = read_npy_header_and_check_size(in);
     }
   }
@@ -173,6 +186,13 @@ class NpzReader::Archive {
     entry.reader->read(array.raw(), array.bytes());
     if (entry.reader->remaining() == 0) close(entry);
     return array;
+  }
+
+  void skip(const std::string& name, std::uint64_t bytes) {
+    Entry& entry = entries_[places_.at(name)];
+    open(entry);
+    entry.reader->skip(bytes);
+    entry.skipped = true;
   }
 
   void finish() {
@@ -191,12 +211,12 @@ class NpzReader::Archive {
   void open(Entry& entry) {
     ensure(!entry.finished, entry.label, ": read twice");
     if (entry.reader) return;
-    entry.reader = std::make_unique<EntryReader>(zip_.get(), entry.index, entry.label, entry.bytes);
+    entry.reader = std::make_shared<EntryReader>(zip_.get(), entry);
     read_npy_header(*entry.reader);
   }
 
   void close(Entry& entry) {
-    entry.reader->expect_end();
+    if (!entry.skipped) entry.reader->expect_end();
     entry.reader.reset();
     entry.finished = true;
   }
@@ -236,6 +256,12 @@ Array NpzReader::read_rows(const std::string& name, Index rows) {
   std::vector<Index> shape = headers().at(name).shape;
   shape.at(0) = rows;
   return archive_->read(name, shape);
+}
+
+void NpzReader::skip_rows(const std::string& name, Index rows) {
+  const NpyHeader& header = headers().at(name);
+  const auto all = static_cast<std::uint64_t>(header.shape.at(0));
+  if (all > 0) archive_->skip(name, header.data_bytes / all * static_cast<std::uint64_t>(rows));
 }
 
 void NpzReader::finish() { archive_->finish(); }

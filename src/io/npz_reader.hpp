@@ -3,7 +3,7 @@
 //
 // Names, methods, sizes and the headers of all arrays are checked at once. An array's checksum is compared
 // when its last byte is read, all others by finish(). Every failure is an Error that begins with the label of
-// the archive.
+// the archive. Of an array whose rows were skipped no checksum is compared.
 #pragma once
 
 #include <cstddef>
@@ -31,6 +31,7 @@ class NpzReader {
 
   Array read(const std::string& name);
   Array read_rows(const std::string& name, Index rows);  // the next ones, along the first axis
+  void skip_rows(const std::string& name, Index rows);   // not read if the array is stored, not deflated
   void finish();                                         // reads what was not read, for its checksum
 
  private:

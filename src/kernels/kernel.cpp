@@ -1,9 +1,12 @@
 // sets -> the kernel of a model with infinitely many heads
 #include "headlens/kernel.hpp"
 
+#include <cmath>
+
 #include "backend/backend.hpp"
 #include "base/memory.hpp"
 #include "base/parallel.hpp"
+#include "comm/gather_rows.hpp"
 #include "features/heads.hpp"
 #include "headlens/error.hpp"
 #include "kernels/monte_carlo.hpp"
@@ -28,12 +31,13 @@ void check_sets(const Sets& a, const Sets& b, const FeatureOptions& options) {
             " (rfa and brfa take ragged sets)");
 }
 
-Kernel compute(const Sets& a, const Sets* b, const KernelOptions& options, const Execution& execution) {
+// The rows of this rank.
+Kernel compute_part(const Sets& a, const Sets* b, const KernelOptions& options, const Execution& execution) {
   const Heed heeding(execution);
   options.validate();
   const Sets& right = b ? *b : a;
   check_sets(a, right, options.features);
-  const FeatureOptions features = with_default_scales(options.features, a.keys_of(0));
+  const FeatureOptions features = with_default_scales(options.features, a.whole().first_keys);
   if (!has_closed_form(features)) return monte_carlo_kernel(a, b, features, execution);
 
   const backend::Context context = backend::context_of(execution);
@@ -47,6 +51,28 @@ Kernel compute(const Sets& a, const Sets* b, const KernelOptions& options, const
       join("the kernel of ", a.count(), " by ", right.count(), " sets"));
   Kernel kernel{Array(type, {a.count(), right.count()}), closed_form->method(), {}};
   closed_form->compute(kernel.values);
+  return kernel;
+}
+
+// On rank 0 all rows, and the standard error of all entries.
+Kernel compute(const Sets& a, const Sets* b, const KernelOptions& options, const Execution& execution) {
+  comm::Communicator& ranks = comm::world();
+  Kernel kernel = compute_part(a, b, options, execution);
+  if (ranks.alone()) return kernel;
+  const double columns = static_cast<double>(kernel.values.dim(1)),
+               rows = static_cast<double>(a.whole().count);
+  const double all = rows * columns * static_cast<double>(item_bytes(kernel.values.dtype()));
+  ranks.together([&] {
+    const auto part = static_cast<double>(kernel.values.bytes());
+    if (ranks.rank() == 0)
+      MemoryBudget(execution).require(all + part,
+                                      join("the kernel of ", rows, " by ", columns, " sets on rank 0"));
+  });
+  if (kernel.standard_error) {
+    const double variance = std::pow(*kernel.standard_error, 2) * static_cast<double>(a.count());
+    kernel.standard_error = std::sqrt(ranks.sum(variance) / rows);
+  }
+  kernel.values = comm::gather_rows_on_first(kernel.values, ranks);
   return kernel;
 }
 

@@ -36,6 +36,10 @@ const std::vector<Option<RunOptions>>& options_of<RunOptions>() {
         .unset = "one per thread",
         .range = from_to(1, 4096)},
        &O::jobs},
+      {{.name = "shard",
+        .shown = "I/N",
+        .help = "part I of N of the cells, for one machine of N; 'study merge' joins their stores"},
+       &O::shard},
       {{.name = "retry-failed", .help = "run failed cells again"}, &O::retry_failed},
   });
   return rows;

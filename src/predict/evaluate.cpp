@@ -1,6 +1,8 @@
 // Errors of a model: sums over blocks, put together in the order of the blocks.
 #include <cmath>
+#include <optional>
 
+#include "comm/communicator.hpp"
 #include "headlens/error.hpp"
 #include "headlens/fit.hpp"
 #include "predict/label.hpp"
@@ -34,6 +36,22 @@ struct ErrorSums {
     squares += other.squares;
   }
 };
+
+// Of all ranks, in their order.
+ErrorSums merged(const ErrorSums& own, comm::Communicator& ranks) {
+  std::vector<double> numbers{own.count, static_cast<double>(own.hits), own.squares};
+  numbers.insert(numbers.end(), own.means.begin(), own.means.end());
+  numbers.insert(numbers.end(), own.deviations.begin(), own.deviations.end());
+  const std::vector<double> all = comm::gather(ranks, std::span<const double>(numbers));
+  const auto q = static_cast<std::ptrdiff_t>(own.means.size());
+  std::optional<ErrorSums> out;
+  for (auto one = all.begin(); one != all.end(); one += std::ssize(numbers)) {
+    const ErrorSums sums{
+        one[0], static_cast<Index>(one[1]), one[2], {one + 3, one + 3 + q}, {one + 3 + q, one + 3 + 2 * q}};
+    out ? out->merge(sums) : void(out = sums);
+  }
+  return *out;
+}
 
 ErrorSums label_hits(const Model& model, const ScoredBlock& block, const double* y) {
   ErrorSums sums{.count = static_cast<double>(block.scores.rows)};
@@ -73,8 +91,9 @@ class ErrorSink final : public ScoreSink {
   }
 
   Evaluation result(Index count, const std::string& name) const {
-    ErrorSums all = blocks_.front();
-    for (std::size_t b = 1; b < blocks_.size(); ++b) all.merge(blocks_[b]);
+    ErrorSums own = blocks_.front();
+    for (std::size_t b = 1; b < blocks_.size(); ++b) own.merge(blocks_[b]);
+    const ErrorSums all = merged(own, comm::world());
     Evaluation result{.count = count};
     if (model_.is_classifier()) {
       result.accuracy = static_cast<double>(all.hits) / all.count;
@@ -106,14 +125,14 @@ Evaluation evaluate(const Model& model, const LabelledSets& data, const Executio
   prediction::check_outputs(model, data.targets.outputs, data.sets.name());
   prediction::ErrorSink sink(model, data.targets.values.data());
   prediction::score_blocks(model, data.sets, execution, sink);
-  return sink.result(data.sets.count(), data.sets.name());
+  return sink.result(data.sets.whole().count, data.sets.name());
 }
 
 Evaluation evaluate(const Model& model, SetReader& reader, const Execution& execution) {
   prediction::check_outputs(model, reader.outputs(), reader.name());
   prediction::ErrorSink sink(model, nullptr);
   prediction::score_blocks(model, reader, execution, sink);
-  return sink.result(reader.count(), reader.name());
+  return sink.result(reader.whole().count, reader.name());
 }
 
 }  // namespace headlens

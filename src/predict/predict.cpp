@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "comm/gather_rows.hpp"
 #include "headlens/error.hpp"
 #include "headlens/fit.hpp"
 #include "predict/label.hpp"
@@ -82,7 +83,8 @@ class LabelSink final : public ArraySink {
 template <class Source>
 Array fill(ArraySink&& sink, const Model& model, Source& sets, const Execution& execution) {
   score_blocks(model, sets, execution, sink);
-  return sink.take_array();
+  return comm::world().alone() ? sink.take_array()
+                               : comm::gather_rows_on_first(sink.take_array(), comm::world());
 }
 
 template <class Source>

@@ -53,7 +53,8 @@ StudyResults read_results(const std::filesystem::path& path, const Study& study)
 
 Index count_other_cells(const std::filesystem::path& path) {
   Store store = Store::open_to_read(path);
-  std::set<std::string> keys = store.keys();
+  std::set<std::string> keys;
+  for (const CellRow& row : store.rows()) keys.insert(row.key);
   for (const StoredStudy& stored : store.studies())
     for (const StudyCell& cell : make_cells(parse_stored(stored, path))) keys.erase(cell.key);
   return static_cast<Index>(keys.size());

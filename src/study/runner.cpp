@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <charconv>
 #include <chrono>
 #include <mutex>
 #include <new>
@@ -38,11 +39,38 @@ std::vector<std::size_t> running_order(const std::vector<StudyCell>& cells, std:
   return order;
 }
 
+// Of "2/8", 1 and 8.
+std::pair<std::size_t, std::size_t> shard_of(const std::string& text) {
+  const char* end = text.data() + text.size();
+  std::size_t part = 0, parts = 0;
+  const auto first = std::from_chars(text.data(), end, part);
+  const bool slash = first.ec == std::errc() && first.ptr != end && *first.ptr == '/';
+  const bool whole = slash && std::from_chars(first.ptr + 1, end, parts).ptr == end;
+  require(whole && 1 <= part && part <= parts, option("shard"), ": '", text,
+          "' given, expected I/N with 1 <= I <= N, as 2/8 for the second of eight parts");
+  return {part - 1, parts};
+}
+
+// Every N-th cell of the order: parts of different stores are disjoint, together they are everything, and
+// each has cells of every size.
+std::vector<std::size_t> shard_order(std::vector<std::size_t> order, const std::string& shard) {
+  if (shard.empty()) return order;
+  const auto [part, parts] = shard_of(shard);
+  std::vector<std::size_t> out;
+  for (std::size_t i = part; i < order.size(); i += parts) out.push_back(order[i]);
+  return out;
+}
+
 class Campaign {
  public:
   Campaign(const Study& study, const std::filesystem::path& path, const RunOptions& options,
            const Execution& execution)
-      : study_(study), path_(path), options_(options), execution_(execution), cells_(make_cells(study)) {
+      : study_(study),
+        path_(path),
+        options_(options),
+        execution_(execution),
+        cells_(make_cells(study)),
+        order_(shard_order(running_order(cells_, study.seeds.size()), options.shard)) {
     require(options.jobs >= 0, option("jobs"), ": ", options.jobs,
             " given, expected 1 or more (0: one per thread)");
     const int threads = thread_count(execution);
@@ -79,7 +107,7 @@ class Campaign {
 
  private:
   void look_around(Store& store) {
-    for (const std::size_t index : running_order(cells_, study_.seeds.size())) {
+    for (const std::size_t index : order_) {
       StudyCell cell = cells_[index];
       store.load(study_.command, cell);
       ++summary_.total;
@@ -92,7 +120,7 @@ class Campaign {
 
   Index count_failed(Store& store) {
     Index failed = 0;
-    for (const std::size_t index : running_order(cells_, study_.seeds.size())) {
+    for (const std::size_t index : order_) {
       StudyCell cell = cells_[index];
       store.load(study_.command, cell);
       failed += cell.status == CellStatus::failed ? 1 : 0;
@@ -182,6 +210,7 @@ class Campaign {
   const RunOptions& options_;
   const Execution& execution_;
   const std::vector<StudyCell> cells_;
+  const std::vector<std::size_t> order_;  // of this run's part of the cells
   const Clock::time_point start_ = Clock::now();
   int jobs_ = 1;
   Execution cell_execution_;

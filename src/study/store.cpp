@@ -10,6 +10,7 @@
 
 #include "headlens/error.hpp"
 #include "io/printable.hpp"
+#include "study/file_system.hpp"
 #include "study/json_values.hpp"
 #include "study/process.hpp"
 #include "study/store_rows.hpp"
@@ -174,6 +175,11 @@ Store::Store(Store&&) noexcept = default;
 
 Store Store::open_to_write(const fs::path& path) {
   const std::string shown = io::printable(path.string());
+  if (const auto network = network_file_system(path))
+    throw Error(ErrorCode::environment,
+                join("cannot write ", shown, ": it lies on ", *network,
+                     ", which does not carry SQLite's write-ahead log; give every machine a store on its own "
+                     "disk, copy the finished stores and join them with 'headlens study merge'"));
   try {
     auto connection = std::make_unique<Connection>(path, SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE);
     connection->check();
@@ -200,15 +206,20 @@ Store Store::open_to_read(const fs::path& path) {
     require(version > 0, shown, " is empty, not a study store");
     return Store(std::move(connection));
   };
+  std::error_code none;
+  const fs::path log = path.string() + "-wal";
+  const bool settled = !fs::exists(log, none) || fs::file_size(log, none) == 0;
+  const auto network = network_file_system(path);
+  if (network && !settled)
+    throw Error(ErrorCode::environment,
+                join("cannot read ", shown, ": it lies on ", *network, " with a log beside it (",
+                     io::printable(log.string()), "); copy both files to a local disk and read them there"));
   try {
     // Open to writing where that is allowed: only then is the log put away at the end.
-    return open(SQLite::OPEN_READWRITE, "");
+    if (!network) return open(SQLite::OPEN_READWRITE, "");
   } catch (const SQLite::Exception& error) {
     // Without a log left to read, a store that lies where nothing can be written is read as it stands.
     const int code = error.getErrorCode() & 0xff;
-    std::error_code none;
-    const fs::path log = path.string() + "-wal";
-    const bool settled = !fs::exists(log, none) || fs::file_size(log, none) == 0;
     if ((code != SQLITE_CANTOPEN && code != SQLITE_READONLY) || !settled) Connection::explain(shown, error);
   }
   try {
@@ -218,11 +229,7 @@ Store Store::open_to_read(const fs::path& path) {
   }
 }
 
-void Store::put_study(const StoredStudy& study) {
-  connection_->guarded([&] {
-    write(connection_->database, StudyRow{study.name, study.source, study.command_line, now()});
-  });
-}
+void Store::put_study(const StoredStudy& study) { put({study}, {}); }
 
 std::vector<StoredStudy> Store::studies() {
   return connection_->guarded([&] {
@@ -240,14 +247,22 @@ std::vector<StoredStudy> Store::studies() {
   });
 }
 
-std::set<std::string> Store::keys() {
+std::vector<CellRow> Store::rows() {
   return connection_->guarded([&] {
-    std::set<std::string> found;
-    for (const CellRow& row : read_cells(connection_->database, connection_->checksums)) {
+    std::vector<CellRow> found = read_cells(connection_->database, connection_->checksums);
+    for (const CellRow& row : found)
       if (!row.whole) connection_->refuse_cell(row.key, "");
-      found.insert(row.key);
-    }
     return found;
+  });
+}
+
+void Store::put(const std::vector<StoredStudy>& studies, const std::vector<CellRow>& cells) {
+  connection_->guarded([&] {
+    SQLite::Transaction transaction(connection_->database, SQLite::TransactionBehavior::IMMEDIATE);
+    for (const StoredStudy& study : studies)
+      write(connection_->database, StudyRow{study.name, study.source, study.command_line, now()});
+    for (const CellRow& row : cells) write(connection_->database, row);
+    transaction.commit();
   });
 }
 

@@ -8,18 +8,19 @@
 // name. A store of version 1 has none; it is read as it is, and gets checksums when it is opened for writing.
 //
 // Write-ahead log with synchronous = FULL: what was committed survives kill -9 and power loss, and a full
-// disk fails the one write that does not fit. A file of a newer version, of another program or damaged is
-// refused, and left as it is.
+// disk fails the one write that does not fit. On a file system of several machines the log does not work:
+// such a store is not opened for writing, and read only where no log lies beside it. A file of a newer
+// version, of another program or damaged is refused, and left as it is.
 #pragma once
 
 #include <filesystem>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
 #include "headlens/study.hpp"
+#include "study/store_rows.hpp"
 
 namespace headlens {
 
@@ -36,7 +37,9 @@ class Store {
 
   void put_study(const StoredStudy& study);
   std::vector<StoredStudy> studies();
-  std::set<std::string> keys();
+  std::vector<CellRow> rows();
+  // All of them or none, in one transaction, in place of rows of the same name or key.
+  void put(const std::vector<StoredStudy>& studies, const std::vector<CellRow>& cells);
 
   // Status and results of a cell, by its key. A claim of a dead process counts as missing.
   void load(StudyCommand command, StudyCell& cell);

@@ -56,7 +56,7 @@ SECTIONS = sections(PAGE)
 COMMANDS = {
     heading: commands_of(heading)
     for heading in SECTIONS
-    if heading not in ("Everywhere", "generate", "theory", "study")
+    if heading not in ("Everywhere", "generate", "plan", "theory", "study")
 }
 EVERYWHERE = documented_options("Everywhere")
 
@@ -101,6 +101,7 @@ EXAMPLES = [
     "generate hard-rounding -o rounding.npz",
     "fit sets.npz --heads 20 -o model.hlm",
     "kernel sets.npz -o k.npy",
+    "plan fit --count 1e5 --ranks 4 --dim 4 --keys 3 --heads 20",
     "theory power-mean --samples 64 --heads 20 --error 0.9",
     "predict model.hlm sets.npz -o p.npy",
     "evaluate model.hlm sets.npz",
@@ -118,6 +119,7 @@ EXAMPLES = [
     "inspect hard-layer.npz --fourier 2",
     "inspect layer.npz --tails --samples 100",
     "study run study.toml -o results.db",
+    "study merge results.db -o all.db",
     "study status results.db",
     "report results.db -o report",
     "info",

@@ -34,7 +34,7 @@ class CentreFactor final : public backend::Factor {
 std::unique_ptr<backend::Factor> CentreDesign::preconditioner(double shift) {
   const Index m = columns();
   const std::vector<double>& mean = means();
-  const double scale = std::sqrt(static_cast<double>(rows()) / static_cast<double>(m));
+  const double scale = std::sqrt(static_cast<double>(whole().count) / static_cast<double>(m));
   Matrix<double> covariance = Matrix<double>::zeros(m, m);
   constexpr Index kRows = 256;
   Matrix<double> some(kRows, m);

@@ -7,7 +7,9 @@
 #include "base/parallel.hpp"
 #include "cpu/design/exact_gram.hpp"
 #include "cpu/design/float_gram.hpp"
+#include "cpu/design/sum_lower.hpp"
 #include "headlens/error.hpp"
+#include "io/checkpoint.hpp"
 #include "linalg/gram.hpp"
 #include "linalg/tiles.hpp"
 
@@ -88,14 +90,18 @@ void DesignMatrix<T>::hold() {
 
 template <class T>
 void DesignMatrix<T>::for_row_blocks(std::string_view phase,
-                                     const std::function<void(Index, MatrixView<const T>)>& visit) {
+                                     const std::function<void(Index, MatrixView<const T>)>& visit,
+                                     Index from) {
   const double* mean = means().data();
   if (held_.rows() == 0)
-    return for_raw_rows(phase, [&](Index first, MatrixView<T> block) {
-      if (centre_) subtract_means(block, mean, keep_.data(), threads());
-      visit(first, block);
-    });
-  for (Index first = 0; first < rows(); first += block_sets_) {
+    return for_raw_rows(
+        phase,
+        [&](Index first, MatrixView<T> block) {
+          if (centre_) subtract_means(block, mean, keep_.data(), threads());
+          visit(first, block);
+        },
+        from);
+  for (Index first = from; first < rows(); first += block_sets_) {
     context_.execution.check_cancelled();
     context_.execution.report(phase, static_cast<double>(first), static_cast<double>(rows()));
     const Index count = std::min(block_sets_, rows() - first);
@@ -104,10 +110,24 @@ void DesignMatrix<T>::for_row_blocks(std::string_view phase,
 }
 
 template <class T>
+void DesignMatrix<T>::for_row_blocks_with(std::vector<std::span<std::byte>> sums, const std::string& what,
+                                          const std::function<void(Index, MatrixView<const T>)>& visit) {
+  const Checkpointing& where = context_.execution.checkpoint;
+  means();  // of all ranks, before any of them goes on from another row
+  io::Checkpoint kept(where.folder, io::checkpoint_name(context_.ranks.rank(), context_.ranks.size()) + what,
+                      join(where.identity, ", rows of ", block_sets_, " sets"), std::move(sums));
+  const auto visit_and_keep = [&](Index first, MatrixView<const T> block) {
+    visit(first, block);
+    kept.reached(first + block.rows);
+  };
+  for_row_blocks("gram", visit_and_keep, kept.resume());
+}
+
+template <class T>
 void DesignMatrix<T>::for_raw_rows(std::string_view phase,
-                                   const std::function<void(Index, MatrixView<T>)>& visit) {
+                                   const std::function<void(Index, MatrixView<T>)>& visit, Index from) {
   Matrix<T> block(std::min(block_sets_, rows()), columns());
-  for (Index first = 0; first < rows(); first += block_sets_) {
+  for (Index first = from; first < rows(); first += block_sets_) {
     context_.execution.check_cancelled();
     context_.execution.report(phase, static_cast<double>(first), static_cast<double>(rows()));
     const Index count = std::min(block_sets_, rows() - first);
@@ -118,7 +138,8 @@ void DesignMatrix<T>::for_raw_rows(std::string_view phase,
 }
 
 template <class T>
-void DesignMatrix<T>::set_means(const ColumnMeans<T>& from) {
+void DesignMatrix<T>::set_means(ColumnMeans<T>& from) {
+  from.merge(context_.ranks);
   means_.resize(static_cast<std::size_t>(columns()));
   keep_.resize(means_.size());
   from.finish(means_.data(), keep_.data());
@@ -127,6 +148,7 @@ void DesignMatrix<T>::set_means(const ColumnMeans<T>& from) {
 template <class T>
 void DesignMatrix<T>::for_column_chunks(std::string_view phase,
                                         const std::function<void(Index, MatrixView<const T>)>& visit) {
+  if (!context_.ranks.alone()) means();  // of one pass, for all ranks
   const bool need_means = means_.empty();
   std::vector<double> means = means_, keep = keep_;
   if (need_means) means.resize(static_cast<std::size_t>(columns())), keep.resize(means.size());
@@ -230,7 +252,7 @@ backend::Residuals DesignMatrix<T>::check(MatrixView<const double> values, Matri
   return out;
 }
 
-// Phi Phi^T, lower triangle.
+// Phi Phi^T, and below Phi^T Phi: lower triangles.
 template <class T>
 Matrix<double> DesignMatrix<T>::outer_gram() {
   Matrix<double> gram = Matrix<double>::zeros(rows(), rows());
@@ -238,11 +260,10 @@ Matrix<double> DesignMatrix<T>::outer_gram() {
   return gram;
 }
 
-// Phi^T Phi, lower triangle.
 template <class T>
 Matrix<double> DesignMatrix<T>::inner_gram() {
   Matrix<double> gram = Matrix<double>::zeros(columns(), columns());
-  for_row_blocks("gram", [&](Index, MatrixView<const T> block) {
+  for_row_blocks_with({bytes_of(gram)}, "gram", [&](Index, MatrixView<const T> block) {
     // Whole row tiles, so that the sum is the same whatever the block size.
     for (Index i = 0; i < block.rows; i += kRowTile)
       add_inner(block.block(i, 0, std::min(kRowTile, block.rows - i), block.cols), gram, threads());
@@ -255,10 +276,15 @@ std::unique_ptr<backend::Gram> DesignMatrix<T>::gram(const backend::GramRequest&
   if (request.precision == Precision::f32) return make_float_gram(*this, request);
   const bool dual = request.side == backend::Side::dual;
   Matrix<double> gram = dual ? outer_gram() : inner_gram();
+  if (!dual) sum_lower<double>(context_.ranks, gram);
   require_finite_squares(trace(gram), sets_);
   NormalEquations equations{request.side, request.intercept, request.targets};
   if (!dual) equations.design = this;
-  if (!dual && request.targets.cols > 0) equations.product = adjoint(request.targets, "gram");
+  if (!dual && request.targets.cols > 0) {
+    equations.product = adjoint(request.targets, "gram");
+    context_.ranks.sum(
+        {equations.product.data(), static_cast<std::size_t>(columns() * request.targets.cols)});
+  }
   return std::make_unique<ExactGram>(std::move(gram), std::move(equations), std::numeric_limits<T>::epsilon(),
                                      context_);
 }

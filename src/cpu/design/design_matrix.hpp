@@ -7,6 +7,8 @@
 
 #include <functional>
 #include <memory>
+#include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -28,6 +30,7 @@ class DesignMatrix : public HostDesign {
   Index rows() const override { return sets_.count(); }
   Index columns() const override { return map_->columns(); }
   Precision precision() const override { return sizeof(T) == 4 ? Precision::f32 : Precision::f64; }
+  Whole whole() const override { return sets_.whole(); }
   const std::vector<double>& means() override;
   void hold() override;
 
@@ -46,8 +49,13 @@ class DesignMatrix : public HostDesign {
   Matrix<double> stored(MatrixView<const double> values) const override;
   std::vector<double> stored_means() override;
 
-  // visit(first row, rows (r, p)), in order; r is block_sets but for the last.
-  void for_row_blocks(std::string_view phase, const std::function<void(Index, MatrixView<const T>)>& visit);
+  // visit(first row, rows (r, p)), in order; r is block_sets but for the last. `from`: the first row of a
+  // block.
+  void for_row_blocks(std::string_view phase, const std::function<void(Index, MatrixView<const T>)>& visit,
+                      Index from = 0);
+  // The same, with sums over rows that survive a kill (Execution::checkpoint).
+  void for_row_blocks_with(std::vector<std::span<std::byte>> sums, const std::string& what,
+                           const std::function<void(Index, MatrixView<const T>)>& visit);
   // visit(first column, columns (n, c)), in order.
   void for_column_chunks(std::string_view phase,
                          const std::function<void(Index, MatrixView<const T>)>& visit);
@@ -59,9 +67,10 @@ class DesignMatrix : public HostDesign {
 
  private:
   Index chunk_blocks() const;
-  void set_means(const ColumnMeans<T>& from);
+  void set_means(ColumnMeans<T>& from);
   // visit(first row, rows), not centred.
-  void for_raw_rows(std::string_view phase, const std::function<void(Index, MatrixView<T>)>& visit);
+  void for_raw_rows(std::string_view phase, const std::function<void(Index, MatrixView<T>)>& visit,
+                    Index from = 0);
   Matrix<double> outer_gram();
   Matrix<double> inner_gram();
 
@@ -78,6 +87,11 @@ class DesignMatrix : public HostDesign {
 void require_finite_squares(double sum, const Sets& sets);
 
 double trace(MatrixView<const double> matrix);
+
+template <class T>
+std::span<std::byte> bytes_of(Matrix<T>& a) {
+  return std::as_writable_bytes(std::span(a.data(), static_cast<std::size_t>(a.rows() * a.cols())));
+}
 
 // What is computed at once: rows, `block_sets` of them (0: chosen) rounded up to whole tiles, or columns.
 Index rows_of_block(Index block_sets, Index columns);

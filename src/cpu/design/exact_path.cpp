@@ -81,11 +81,10 @@ class ExactPath final : public backend::ShiftPath {
 
   std::vector<double> leave_one_out(const std::vector<double>& shifts) override {
     const ShiftedBands bands(band_, equations_->right_side(), shifts, context_.threads);
-    const MatrixView<const double> y = equations_->targets;
+    const double items = static_cast<double>(examples() * equations_->targets.cols);
     std::vector<double> errors = equations_->dual() ? dual_squares(bands, shifts) : primal_squares(bands);
     for (std::size_t k = 0; k < errors.size(); ++k)
-      errors[k] =
-          bands.usable(static_cast<Index>(k)) ? errors[k] / static_cast<double>(y.rows * y.cols) : kInfinity;
+      errors[k] = bands.usable(static_cast<Index>(k)) ? errors[k] / items : kInfinity;
     return errors;
   }
 
@@ -96,6 +95,10 @@ class ExactPath final : public backend::ShiftPath {
   }
 
  private:
+  // Of all ranks.
+  Index examples() const {
+    return equations_->dual() ? equations_->targets.rows : equations_->design->whole().count;
+  }
   std::vector<double> dual_squares(const ShiftedBands& bands, const std::vector<double>& shifts) const;
   std::vector<double> primal_squares(const ShiftedBands& bands) const;
 
@@ -137,7 +140,7 @@ std::vector<double> ExactPath::dual_squares(const ShiftedBands& bands,
 std::vector<double> ExactPath::primal_squares(const ShiftedBands& bands) const {
   const MatrixView<const double> y = equations_->targets;
   const Index q = y.cols;
-  const double constant = equations_->intercept ? 1.0 / static_cast<double>(y.rows) : 0.0;
+  const double constant = equations_->intercept ? 1.0 / static_cast<double>(examples()) : 0.0;
   std::vector<double> squares(static_cast<std::size_t>(bands.count()), 0.0);
   equations_->design->for_tiles("ridge path", [&](Index first, Matrix<double>& rows) {
     band_.to_band_basis(rows, context_.threads);
@@ -156,6 +159,7 @@ std::vector<double> ExactPath::primal_squares(const ShiftedBands& bands) const {
       }
     }
   });
+  context_.ranks.sum(squares);
   return squares;
 }
 

@@ -1,6 +1,7 @@
 #include "cpu/design/float_path.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 
@@ -38,21 +39,25 @@ float row_sum_norm(const BandReduction<float>& band) {
 }
 
 // The mean squared leave-one-out error of one shift, as in backend/design.hpp. residuals: (n, q) of this
-// shift; left: d_i of the examples.
+// shift, of the examples of this rank; left: d_i of the examples left out.
 double mean_error(MatrixView<const float> residuals, const std::vector<double>& left,
-                  const std::vector<Index>& examples) {
+                  const std::vector<Index>& examples, const Whole& whole, comm::Communicator& ranks) {
   const auto square = [&](Index i) {
     double sum = 0;
     for (Index c = 0; c < residuals.cols; ++c) sum += std::pow(residuals(i, c), 2);
     return sum;
   };
-  double all = 0, some = 0, some_left_out = 0;
+  std::array<double, 3> sums{};
+  auto& [all, some, some_left_out] = sums;
   for (Index i = 0; i < residuals.rows; ++i) all += square(i);
   for (std::size_t e = 0; e < examples.size(); ++e) {
-    some += square(examples[e]);
-    some_left_out += left[e] > 0 ? square(examples[e]) / (left[e] * left[e]) : kInfinity;
+    const Index i = examples[e] - whole.first;
+    if (i < 0 || i >= residuals.rows) continue;
+    some += square(i);
+    some_left_out += left[e] > 0 ? square(i) / (left[e] * left[e]) : kInfinity;
   }
-  const double mean = all / static_cast<double>(residuals.rows * residuals.cols);
+  ranks.sum(sums);
+  const double mean = all / static_cast<double>(whole.count * residuals.cols);
   return some > 0 ? mean * some_left_out / some : mean;
 }
 
@@ -125,7 +130,7 @@ std::vector<double> FloatPath::left_over(const ShiftedBand<float>& factor, doubl
 Matrix<float> FloatPath::residuals(Matrix<float> solutions) const {
   const MatrixView<const double> y = request_.targets;
   band_.from_band_basis(solutions, design_.threads());
-  Matrix<float> out(system_.examples, solutions.rows());
+  Matrix<float> out(y.rows, solutions.rows());
   if (system_.dual()) {
     put_transposed<float>(solutions, system_.unknowns, out);
     return out;
@@ -164,7 +169,7 @@ std::vector<double> FloatPath::leave_one_out(const std::vector<double>& shifts) 
   std::vector<double> errors;
   for (Index k = 0; k < std::ssize(left); ++k)
     errors.push_back(mean_error(all.view().block(0, k * q, all.rows(), q), left[static_cast<std::size_t>(k)],
-                                request_.left_out));
+                                request_.left_out, design_.whole(), design_.context().ranks));
   return errors;
 }
 

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "cpu/design/design_matrix.hpp"
+#include "cpu/design/sum_lower.hpp"
 #include "cpu/products/rounded_gram.hpp"
 
 namespace headlens::cpu {
@@ -46,24 +47,31 @@ FloatSystem primal_system(DesignMatrix<T>& design, const backend::GramRequest& r
   const std::vector<Index>& examples = request.left_out;
   const MatrixView<const double> y = request.targets;
   const Index p = std::ssize(columns);
-  FloatSystem out{request.side, design.rows(), columns, Matrix<float>::zeros(p, p), {}, {}};
-  out.left_out = Matrix<float>(std::ssize(examples), p);
+  const Whole whole = design.whole();
+  FloatSystem out{request.side, whole.count, columns, Matrix<float>::zeros(p, p), {}, {}};
+  out.left_out = Matrix<float>::zeros(std::ssize(examples), p);  // what other ranks have stays zero
   Matrix<double> rhs = Matrix<double>::zeros(design.columns(), y.cols);
   Matrix<float> buffer;
-  std::size_t next = 0;
-  design.for_row_blocks("gram", [&](Index first, MatrixView<const T> block) {
+  const std::vector<std::span<std::byte>> sums{bytes_of(out.gram), bytes_of(out.left_out), bytes_of(rhs)};
+  design.for_row_blocks_with(sums, "gram-f32", [&](Index first, MatrixView<const T> block) {
+    auto next = static_cast<std::size_t>(
+        std::lower_bound(examples.begin(), examples.end(), whole.first + first) - examples.begin());
     if (y.cols > 0)
       add_transposed_product<T>(block, y.block(first, 0, block.rows, y.cols), rhs, design.threads());
     for (Index i = 0; i < block.rows; i += kRowTile) {
       const Index rows = std::min(kRowTile, block.rows - i);
       const MatrixView<const float> tile = in_float(block.block(i, 0, rows, block.cols), buffer);
       add_rounded_inner(tile, columns, out.gram, design.threads());
-      for (; next < examples.size() && examples[next] < first + i + rows; ++next)
+      for (; next < examples.size() && examples[next] - whole.first < first + i + rows; ++next)
         for (Index j = 0; j < p; ++j)
           out.left_out(static_cast<Index>(next), j) =
-              tile(examples[next] - first - i, columns[static_cast<std::size_t>(j)]);
+              tile(examples[next] - whole.first - first - i, columns[static_cast<std::size_t>(j)]);
     }
   });
+  comm::Communicator& ranks = design.context().ranks;
+  sum_lower<float>(ranks, out.gram);
+  ranks.sum({out.left_out.data(), static_cast<std::size_t>(out.left_out.rows() * p)});
+  ranks.sum({rhs.data(), static_cast<std::size_t>(rhs.rows() * rhs.cols())});
   if (y.cols > 0) out.rhs = pick_transposed(rhs, columns);
   return out;
 }

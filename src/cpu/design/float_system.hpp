@@ -13,7 +13,7 @@ class DesignMatrix;
 
 struct FloatSystem {
   backend::Side side = backend::Side::dual;
-  Index examples = 0;           // n
+  Index examples = 0;           // n, of all ranks
   std::vector<Index> unknowns;  // all examples, or the columns of Phi but for padding, which is zeros
   Matrix<float> gram;           // lower triangle
   Matrix<float> rhs;            // (q, size): Y^T or Y^T Phi; none without targets

@@ -24,6 +24,9 @@ class HostDesign : public backend::Design {
   // visit(first row, rows rounded to float), in order, in blocks of the design.
   virtual void for_float_blocks(std::string_view phase, const FloatVisit& visit) = 0;
 
+  // The examples of all ranks, and the number of the first one here.
+  virtual Whole whole() const = 0;
+
   const backend::Context& context() const { return context_; }
   int threads() const { return context_.threads; }
 

@@ -94,7 +94,8 @@ std::unique_ptr<backend::ClosedKernel> make_kernel(const Sets& a, const Sets* b,
 std::unique_ptr<backend::HeadProducts> make_head_products(const Sets& a, const Sets* b,
                                                           const FeatureOptions& features, const Array& heads,
                                                           const backend::Context& context) {
-  return std::make_unique<HostHeadProducts>(a, b, FeatureMap<double>::make(features, a.dim(), 0, heads),
+  const Index keys = features.kind == ModelKind::mlp ? a.keys_of(0) : 0;
+  return std::make_unique<HostHeadProducts>(a, b, FeatureMap<double>::make(features, a.dim(), keys, heads),
                                             context.threads);
 }
 

@@ -106,6 +106,20 @@ void ColumnMeans<T>::add(MatrixView<const T> rows, int threads) {
 }
 
 template <class T>
+void ColumnMeans<T>::merge(comm::Communicator& ranks) {
+  if (ranks.alone()) return;
+  ranks.sum(sums_);
+  rows_ = static_cast<Index>(ranks.sum(static_cast<double>(rows_)));
+  std::vector<double> bounds(low_.begin(), low_.end());  // the least, and the least of what is negated
+  for (const T high : high_) bounds.push_back(-static_cast<double>(high));
+  ranks.least(bounds);
+  for (std::size_t j = 0; j < low_.size(); ++j) {
+    low_[j] = static_cast<T>(bounds[j]);
+    high_[j] = static_cast<T>(-bounds[low_.size() + j]);
+  }
+}
+
+template <class T>
 void ColumnMeans<T>::finish(double* means, double* keep) const {
   constexpr double kRounding = 16 * std::numeric_limits<T>::epsilon();
   for (std::size_t j = 0; j < sums_.size(); ++j) {

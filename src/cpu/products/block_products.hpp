@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "comm/communicator.hpp"
 #include "linalg/matrix.hpp"
 
 namespace headlens::cpu {
@@ -23,6 +24,7 @@ class ColumnMeans {
  public:
   explicit ColumnMeans(Index columns);
   void add(MatrixView<const T> rows, int threads);
+  void merge(comm::Communicator& ranks);  // with the rows of all ranks
   void finish(double* means, double* keep) const;
 
  private:

@@ -35,7 +35,7 @@ std::optional<Matrix<double>> solve_gram(backend::Gram& gram, backend::Method me
                                          const std::string& side, FitReport& report) {
   if (method == backend::Method::path) {
     report.ridge_rule = "leave-one-out";
-    report.method = side + "band reduction";
+    report.method = side + std::string(gram.path_method());
     return choose_penalty(gram, problem, report);
   }
   if (method == backend::Method::cholesky) {
