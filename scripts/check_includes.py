@@ -17,6 +17,7 @@ ALLOWED = {  # as in src/CMakeLists.txt
     "recover": {"backend", "hardness", "attention", "data", "io", "linalg", "base"},
     "backend": {"linalg", "base"},
     "cpu": {"backend", "attention", "features", "data", "linalg", "base"},
+    "cuda": {"backend", "features", "data", "linalg", "base"},
     "kernels": {"backend", "features", "data", "linalg", "base"},
     "theory": {"data", "linalg", "base"},
     "fit": {"backend", "features", "linalg", "data", "io", "base"},
@@ -36,6 +37,7 @@ ALLOWED = {  # as in src/CMakeLists.txt
     },
     "report": {"study", "theory", "io", "base"},
 }
+SOURCES = {".cpp", ".hpp", ".cu", ".cuh"}
 # Rooms inside a folder: the other rooms that each may include. Files in no room may include every room of their folder.
 ROOMS = {
     "cpu/products": set(),
@@ -43,6 +45,11 @@ ROOMS = {
     "cpu/kernels": {"cpu/features"},
     "cpu/design": {"cpu/products", "cpu/features", "cpu/kernels"},
     "cpu/scorers": {"cpu/features", "cpu/kernels", "cpu/design"},
+    "cuda/features": set(),
+    "cuda/products": set(),
+    "cuda/design": {"cuda/features", "cuda/products"},
+    "cuda/kernels": {"cuda/design", "cuda/products"},
+    "cuda/scorers": {"cuda/features", "cuda/products", "cuda/kernels", "cuda/design"},
     "fit/ridge": set(),
     "fit/convex": set(),
 }
@@ -62,7 +69,7 @@ def room_of(name):
 
 
 def problems():
-    for path in sorted((ROOT / "src").rglob("*.[ch]pp")):
+    for path in sorted(p for p in (ROOT / "src").rglob("*") if p.suffix in SOURCES):
         folder = path.relative_to(ROOT / "src").parts[0]
         for number, name in includes(path):
             other = name.split("/")[0]
