@@ -22,9 +22,9 @@ fs::path own_folder() {
   return (error ? file : real).parent_path();
 }
 
-// Beside the program; a folder above (tests of a build); where an installation puts libraries.
+// Beside the program; folders above (tests and the package of a build); where an installation puts libraries.
 fs::path find_beside(const std::string& file) {
-  for (const char* folder : {".", "..", "../lib", "../lib64", "../lib/x86_64-linux-gnu"}) {
+  for (const char* folder : {".", "..", "../..", "../lib", "../lib64", "../lib/x86_64-linux-gnu"}) {
     std::error_code error;
     const fs::path path = fs::canonical(own_folder() / folder / file, error);
     if (!error) return path;

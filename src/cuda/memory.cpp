@@ -61,6 +61,7 @@ double kernel_bytes(const Route& route, const Shape& shape) {
 
 double route_bytes(const Route& route, const Shape& shape) {
   const FeatureOptions& f = shape.features;
+  if (shape.centres > 0) return 0;  // refused when they are asked for
   if (f.infinite()) return kernel_bytes(route, shape);
   const std::size_t item = f.precision == Precision::f32 ? 4 : 8;
   const double rows = as_double(shape.sets.count()), q = as_double(shape.outputs);

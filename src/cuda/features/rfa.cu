@@ -5,9 +5,9 @@
 namespace headlens::cuda {
 namespace {
 
-constexpr int kWarp = 32, kWarps = 5, kSets = 4;                        // a warp has kSets sets at a time
+constexpr int kWarp = 32, kWarps = 4, kSets = 4;                        // a warp has kSets sets at a time
 constexpr int kHeadsOf(std::size_t item) { return item == 4 ? 2 : 1; }  // of a thread
-constexpr std::size_t kTokenBytes = 48 << 10, kWeightBytes = 80 << 10;  // of shared memory
+constexpr std::size_t kTokenBytes = 40 << 10, kWeightBytes = 80 << 10;  // of shared memory
 
 template <class T>
 struct alignas(16) Four {
@@ -55,13 +55,12 @@ template <class T, int H>
 __device__ inline void load_weights(const T* __restrict__ weights, int begin, int end, int width, int head,
                                     int stride, T* to) {
   constexpr int heads = kWarp * H;
-  const int lane = threadIdx.x % kWarp, columns = (end - begin + 1) / 2 * 2;
-  for (int row = threadIdx.x / kWarp; row < columns * width; row += kWarps) {
+  const int m = threadIdx.x % heads, columns = (end - begin + 1) / 2 * 2;
+  for (int row = threadIdx.x / heads; row < columns * width; row += kWarps * kWarp / heads) {
     const int j = begin + row / width, i = row % width;
-    for (int m = lane; m < heads; m += kWarp)
-      to[row * heads + m] = head + m < stride && j < end
-                                ? weights[(static_cast<std::int64_t>(i) * width + j) * stride + head + m]
-                                : T(0);
+    const bool there = head + m < stride && j < end;
+    to[row * heads + m] =
+        there ? weights[(static_cast<std::int64_t>(i) * width + j) * stride + head + m] : T(0);
   }
 }
 
