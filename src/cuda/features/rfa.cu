@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "cuda/features/weights.cuh"
+
 namespace headlens::cuda {
 namespace {
 
@@ -13,41 +15,6 @@ template <class T>
 struct alignas(16) Four {
   T of[kSets];
 };
-
-__device__ inline float exponential(float x) { return expf(x); }
-__device__ inline double exponential(double x) { return exp(x); }
-
-// relu and step let NaN through.
-template <class T>
-__device__ inline T weight(Score score, T c) {
-  if (score == Score::relu) return c < T(0) ? T(0) : c;
-  if (score == Score::step) return c > T(0) ? T(1) : (c <= T(0) ? T(0) : c);
-  return exponential(c);
-}
-
-// Scores of up to K keys become weights; what the mixed keys are multiplied by. Keys that are not there have
-// tokens and so scores of zero, which relu and step leave at zero.
-template <class T, int K>
-__device__ inline T weigh(Score score, int keys, T (&c)[K]) {
-  T sum = static_cast<T>(keys), highest = T(0);
-  if (score == Score::relu || score == Score::step) {
-#pragma unroll
-    for (int k = 0; k < K; ++k) c[k] = weight(score, c[k]);
-    return T(1) / sum;
-  }
-  if (score == Score::softmax) {
-    highest = c[0], sum = T(0);
-#pragma unroll
-    for (int k = 1; k < K; ++k)
-      if (k < keys) highest = c[k] > highest ? c[k] : highest;
-  }
-#pragma unroll
-  for (int k = 0; k < K; ++k) {
-    c[k] = k < keys ? exponential(c[k] - highest) : T(0);
-    if (score == Score::softmax) sum += c[k];
-  }
-  return T(1) / sum;
-}
 
 // A slice of the weights, columns [begin, end) of every head of the block: [j][i][head] in shared memory,
 // with a column of zeros where their number is odd.
@@ -149,16 +116,23 @@ __global__ __launch_bounds__(kWarps* kWarp, 2) void small_kernel(const T* __rest
   constexpr int kStep = kWarps * kSets;
   for (int group = static_cast<int>(blockIdx.x) * kStep; group < count; group += gridDim.x * kStep) {
     const int set = group + warp * kSets;
-    int keys[kSets];
-    __syncwarp();
+    int keys[kSets], items[kSets];
+    const T* from[kSets];
 #pragma unroll
     for (int s = 0; s < kSets; ++s) {
       const bool there = set + s < count;
-      const std::int64_t from = there ? begin[first + set + s] : 0;
-      const int items = there ? static_cast<int>(begin[first + set + s + 1] - from) * width : 0;
-      keys[s] = there ? items / width - 1 : 1;
-      for (int e = lane; e < (K + 1) * width; e += kWarp)
-        tokens[e].of[s] = e < items ? rows[from * width + e] : T(0);
+      const std::int64_t row = there ? begin[first + set + s] : 0;
+      items[s] = there ? static_cast<int>(begin[first + set + s + 1] - row) * width : 0;
+      keys[s] = there ? items[s] / width - 1 : 1;
+      from[s] = rows + row * width;
+    }
+    __syncwarp();
+#pragma unroll 4  // so that many loads are under way at once
+    for (int e = lane; e < (K + 1) * width; e += kWarp) {
+      Four<T> x;
+#pragma unroll
+      for (int s = 0; s < kSets; ++s) x.of[s] = e < items[s] ? from[s][e] : T(0);
+      tokens[e] = x;
     }
     if (lane == 0) tokens[(K + 1) * width] = {};
     __syncwarp();
