@@ -3,7 +3,7 @@ JOBS ?= $(shell nproc)
 PYTHON := .venv/bin/python
 
 .DEFAULT_GOAL := build
-.PHONY: build setup setup-test configure demo test test-long asan tsan fuzz bench lint format install clean
+.PHONY: build setup setup-test configure demo test test-cuda test-long asan tsan fuzz bench bench-cuda lint format install clean
 
 setup:
 	@scripts/setup
@@ -30,6 +30,13 @@ test: setup-test build
 	@PYTHONPATH=build/python $(PYTHON) -m pytest -q -n $(JOBS) --dist loadfile tests/cli tests/python tests/golden
 	@PYTHONPATH=build/python $(PYTHON) -m pytest -q tests/install
 
+# Every test that runs on back ends, on the device; fails where there is none.
+test-cuda: configure
+	@cmake --build --preset release -j $(JOBS) --target headlens_app test_backend
+	@build/headlens info | grep "cuda"
+	@! build/headlens info | grep -q "cuda: not available"
+	@build/tests/test_backend --gtest_filter='*/cuda'
+
 # The same tests under sanitizers, fuzzing, the statistical tables and Musk1: about half an hour.
 test-long: test asan tsan fuzz
 	@scripts/setup slurm
@@ -53,6 +60,12 @@ bench: build
 	  echo "== $$script $$*"; PYTHONPATH=build/python $(PYTHON) $$script "$$@" || failed="$$failed $$script"; \
 	done; \
 	[ -z "$$failed" ] || { echo "bench: failed:$$failed"; exit 1; }
+
+# Against PyTorch on the same device: python3 must be one that has it. About a minute.
+bench-cuda: OPTIONS := -DHEADLENS_BENCH=ON
+bench-cuda: configure
+	@cmake --build --preset release -j $(JOBS) --target bench_cuda
+	@python3 bench/cuda.py
 
 lint:
 	@scripts/setup dev

@@ -1,4 +1,4 @@
-"""Coefficients of src/cpu/kernels/arc_cosine.hpp: python3 scripts/arc_cosine_series.py
+"""Coefficients of src/features/arc_cosine.hpp: python3 scripts/arc_cosine_series.py
 
 kappa(rho) = E[relu(g) relu(g')] has two power series with positive coefficients, of radius 1 each,
 

@@ -18,6 +18,7 @@ ALLOWED = {  # as in src/CMakeLists.txt
     "recover": {"backend", "hardness", "attention", "data", "io", "linalg", "base"},
     "backend": {"comm", "linalg", "base"},
     "cpu": {"backend", "comm", "attention", "features", "data", "io", "linalg", "base"},
+    "cuda": {"backend", "comm", "features", "data", "linalg", "base"},
     "distributed": {"backend", "comm", "features", "data", "linalg", "base"},
     "mpi": {"comm", "base"},
     "kernels": {"backend", "comm", "features", "data", "linalg", "base"},
@@ -39,6 +40,7 @@ ALLOWED = {  # as in src/CMakeLists.txt
     },
     "report": {"study", "theory", "io", "base"},
 }
+SOURCES = {".cpp", ".hpp", ".cu", ".cuh"}
 # Rooms inside a folder: the other rooms that each may include. Files in no room may include every room of their folder.
 ROOMS = {
     "cpu/products": set(),
@@ -46,6 +48,11 @@ ROOMS = {
     "cpu/kernels": {"cpu/features"},
     "cpu/design": {"cpu/products", "cpu/features", "cpu/kernels"},
     "cpu/scorers": {"cpu/features", "cpu/kernels", "cpu/design"},
+    "cuda/features": set(),
+    "cuda/products": set(),
+    "cuda/design": {"cuda/features", "cuda/products"},
+    "cuda/kernels": {"cuda/design", "cuda/products"},
+    "cuda/scorers": {"cuda/features", "cuda/products", "cuda/kernels", "cuda/design"},
     "fit/ridge": set(),
     "fit/convex": set(),
 }
@@ -65,7 +72,7 @@ def room_of(name):
 
 
 def problems():
-    for path in sorted((ROOT / "src").rglob("*.[ch]pp")):
+    for path in sorted(p for p in (ROOT / "src").rglob("*") if p.suffix in SOURCES):
         folder = path.relative_to(ROOT / "src").parts[0]
         for number, name in includes(path):
             other = name.split("/")[0]

@@ -9,7 +9,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 ROOMS = ("include", "src", "apps", "python")
-ENDINGS = {".cpp", ".hpp", ".cu", ".py", ".pyi"}
+ENDINGS = {".cpp", ".hpp", ".cu", ".cuh", ".py", ".pyi"}
 
 
 def files_by_folder(root):

@@ -1,5 +1,6 @@
 #include "backend/backend.hpp"
 
+#include "base/memory.hpp"
 #include "headlens/error.hpp"
 
 namespace headlens::backend {
@@ -25,6 +26,7 @@ double Backend::columns(const FeatureOptions&, Index, Index) const {
   throw_missing(*this, "features of heads");
 }
 double Backend::bytes(const Route&, const Shape&, int) const { throw_missing(*this, "fits"); }
+std::uint64_t Backend::free_bytes() const { return free_memory_bytes(); }
 std::unique_ptr<Scorer> Backend::make_scorer(const Model&, Index) { throw_missing(*this, "prediction"); }
 Array Backend::features(const Model&, const Sets&, const Context&) { throw_missing(*this, "features"); }
 std::unique_ptr<ClosedKernel> Backend::make_kernel(const Sets&, const Sets*, const FeatureOptions&, bool,

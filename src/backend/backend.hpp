@@ -6,6 +6,7 @@
 // Same back end, same seed: same bytes, whatever the threads. Between back ends results agree to rounding.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string_view>
 #include <vector>
@@ -65,6 +66,12 @@ class Backend {
   virtual double columns(const FeatureOptions& features, Index dim, Index keys) const;
   // The peak of memory of a route, the data and the model included, but for vectors of the algorithms.
   virtual double bytes(const Route& route, const Shape& shape, int threads) const;
+
+  // What is free of the memory that bytes() counts.
+  virtual std::uint64_t free_bytes() const;
+  // Features up to this size are held where they fit: beyond it, computing them again costs little beside the
+  // Gram matrix.
+  virtual double held_features_bytes() const { return 1024.0 * 1024 * 1024; }
 
   // max_keys: the largest of all sets to come. Keeps a reference to the model.
   virtual std::unique_ptr<Scorer> make_scorer(const Model& model, Index max_keys);

@@ -1,6 +1,7 @@
 #include <string>
 
 #include "backend/backend.hpp"
+#include "backend/plugin.hpp"
 #include "base/parallel.hpp"
 #include "headlens/error.hpp"
 
@@ -19,9 +20,13 @@ namespace {
 
 Backend* replacement = nullptr;
 
-BackendInfo cuda_info() {
-  return {"cuda", false, "this build of headlens has no CUDA back end: leave the option out, or ask for cpu"};
+// Loaded once, when somebody first asks.
+const Plugin& cuda_plugin() {
+  static const Plugin plugin = load_plugin("libheadlens_cuda.so");
+  return plugin;
 }
+
+BackendInfo cuda_info() { return {"cuda", cuda_plugin().machine != nullptr, cuda_plugin().words}; }
 
 }  // namespace
 
@@ -34,6 +39,7 @@ Context context_of(const Execution& execution) {
   if (execution.backend == BackendChoice::cuda) {
     const BackendInfo info = cuda_info();
     require(info.available, option("backend"), ": cuda given: ", info.reason);
+    return {*cuda_plugin().machine, threads, execution};
   }
   Backend& own = cpu::processor();
   return {ranks.alone() ? own : distributed::sharded(own, ranks), threads, execution, ranks};

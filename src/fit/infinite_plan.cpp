@@ -16,7 +16,10 @@ using backend::Side;
 class InfinitePlan {
  public:
   InfinitePlan(const Problem& problem, const backend::Context& context)
-      : problem_(problem), options_(problem.options), context_(context), budget_(context.execution) {}
+      : problem_(problem),
+        options_(problem.options),
+        context_(context),
+        budget_(context.execution, context.machine.free_bytes()) {}
 
   Plan make() const {
     const bool exact = problem_.is_squared_ridge() && !options_.centres &&

@@ -16,8 +16,6 @@ using backend::Method;
 using backend::Side;
 
 constexpr double kDouble = 8;
-constexpr double kHoldLimit =
-    1024.0 * 1024 * 1024;            // beyond this, computing features again costs little beside the Gram
 constexpr double kFloatFrom = 1024;  // unknowns; smaller systems are solved in double outright
 
 // What an algorithm holds beside the back end, per output: vectors of n and of p numbers at its peak.
@@ -37,7 +35,7 @@ double vector_items(Method method, double n, double p) {
 class HeadPlan {
  public:
   HeadPlan(const Problem& problem, const backend::Context& context)
-      : problem_(problem), context_(context), budget_(context.execution) {
+      : problem_(problem), context_(context), budget_(context.execution, context.machine.free_bytes()) {
     const FeatureOptions& f = problem.options.features;
     n_ = static_cast<double>(problem.count());
     p_ = context.machine.columns(f, problem.sets.dim(), problem.keys());
@@ -59,7 +57,8 @@ class HeadPlan {
     Plan held = plan;
     held.hold_features = true;
     predict(held);
-    if ((features_ <= kHoldLimit || repeated) && budget_.fits(needed(held))) return held;
+    if ((features_ <= context_.machine.held_features_bytes() || repeated) && budget_.fits(needed(held)))
+      return held;
     if (repeated)
       context_.execution.note(
           "the features do not fit in memory and are recomputed at every step: this will be slow");

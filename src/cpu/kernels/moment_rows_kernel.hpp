@@ -1,8 +1,8 @@
 // The bodies of moment_rows.hpp, compiled once per instruction set. The including file defines HEADLENS_ISA
 // (the namespace, so that the linker never mixes instruction sets) and HEADLENS_VECTOR_BYTES. Vectors are
 // GCC/Clang vector extensions: the flags of the file choose the instructions.
-#include "cpu/kernels/arc_cosine.hpp"
 #include "cpu/kernels/moment_rows.hpp"
+#include "features/arc_cosine.hpp"
 
 namespace headlens::cpu::HEADLENS_ISA {
 namespace {

@@ -7,7 +7,7 @@
 // 1e-16.
 #pragma once
 
-namespace headlens::cpu {
+namespace headlens {
 
 constexpr double kKappaSmall[] = {
     0x1.45f306dc9c869p-4,  0x1.b2995e7bc97c8p-8,  0x1.04c26b943c816p-9,  0x1.d1a4916ff5e5fp-11,
@@ -21,4 +21,4 @@ constexpr double kKappaLarge[] = {
 };
 constexpr double kKappaSmallReach = 0.5;  // |rho| up to which the first one holds
 
-}  // namespace headlens::cpu
+}  // namespace headlens

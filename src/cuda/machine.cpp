@@ -1,0 +1,67 @@
+#include "cuda/machine.hpp"
+
+#include "cuda/design/head_design.hpp"
+#include "cuda/kernels/device_kernel.hpp"
+#include "cuda/memory.hpp"
+#include "cuda/scorers/scorers.hpp"
+
+namespace headlens::cuda {
+namespace {
+
+using backend::Context;
+using backend::FeatureSource;
+
+template <class T>
+std::unique_ptr<backend::Design> design_of(const FeatureSource& source, const Array& heads,
+                                           const Context& context) {
+  const Index keys = source.features.kind == ModelKind::mlp ? source.sets.keys_of(0) : 0;
+  return std::make_unique<HeadDesign<T>>(make_head_map<T>(source.features, source.sets.dim(), keys, heads),
+                                         source, context);
+}
+
+// Centres, products of features for kernels without a closed form, and recoveries are the processor's: the
+// base class says so.
+class Machine final : public backend::Backend {
+ public:
+  std::string_view name() const override { return "cuda"; }
+
+  std::unique_ptr<backend::Design> make_design(const FeatureSource& source, const Array& heads,
+                                               const Context& context) override {
+    return source.features.precision == Precision::f32 ? design_of<float>(source, heads, context)
+                                                       : design_of<double>(source, heads, context);
+  }
+  backend::KernelGram make_kernel_gram(const FeatureSource& source, MatrixView<const double> targets,
+                                       const Context& context) override {
+    return cuda::make_kernel_gram(source, targets, context);
+  }
+  double columns(const FeatureOptions& features, Index dim, Index) const override {
+    return static_cast<double>(head_columns(features, dim));
+  }
+  double bytes(const backend::Route& route, const backend::Shape& shape, int) const override {
+    return route_bytes(route, shape);
+  }
+  std::uint64_t free_bytes() const override { return free_device_bytes(); }
+  double held_features_bytes() const override { return 0x1p60; }  // memory is what limits them, not habit
+
+  std::unique_ptr<backend::Scorer> make_scorer(const Model& model, Index max_keys) override {
+    return model.features.infinite() ? make_kernel_scorer(model) : make_head_scorer(model, max_keys);
+  }
+  Array features(const Model& model, const Sets& sets, const Context& context) override {
+    return model.features.infinite() ? Backend::features(model, sets, context)
+                                     : head_features(model, sets, context);
+  }
+  std::unique_ptr<backend::ClosedKernel> make_kernel(const Sets& a, const Sets* b,
+                                                     const FeatureOptions& features, bool,
+                                                     const Context& context) override {
+    return cuda::make_kernel(a, b, features, context);
+  }
+};
+
+}  // namespace
+
+backend::Backend& machine() {
+  static auto* const instance = new Machine;  // kept, as all of the device is
+  return *instance;
+}
+
+}  // namespace headlens::cuda
