@@ -12,6 +12,7 @@
 namespace headlens {
 namespace {
 
+constexpr double kAgreement = 0.05;   // relative distance at which two starts have found the same noisy heads
 constexpr double kHelps = 0.95;       // an error this much smaller is not chance
 constexpr double kUnexplained = 0.9;  // of the labels: more than this left is no noise floor
 constexpr double kSlack = 0.02;       // by which the error of noisy heads may rise when one is dropped

@@ -18,9 +18,7 @@ struct Challenge {
 // coordinate of X that never varies, equal heads) stay where the nudge has put them.
 bool returns_after_nudge(const Split& split, const Candidate& candidate, std::uint64_t seed, Effort& effort);
 
-// Relative distance of two candidates, over matched heads, and the one at which two starts have found the
-// same noisy heads.
+// Relative distance of two candidates, over matched heads.
 double distance(const Candidate& a, const Candidate& b);
-inline constexpr double kAgreement = 0.05;
 
 }  // namespace headlens

@@ -167,7 +167,8 @@ void run_rounds(const Split& split, const Split& examples, const Agreement& firs
 }
 
 // The polish, from the best tuple and, where it may have ended in a local minimum, from the next best ones.
-// It has not where a few digits are explained, or where two tuples end at the same heads: at a noise floor.
+// That two of them end at the same heads says little: they come from one net, and a minimum with heads
+// missing draws many of them.
 Candidate polish_tuples(const Split& split, Round& round, Effort& effort, SculptReport& report) {
   const auto polished = [&](Matrix<double> theta) {
     ++effort.starts, ++report.polished_tuples;
@@ -177,9 +178,7 @@ Candidate polish_tuples(const Split& split, Round& round, Effort& effort, Sculpt
   for (Matrix<double>& theta : round.next_best) {
     if (best.held_out_error < kNear || effort.expired()) break;
     Candidate next = polished(std::move(theta));
-    const bool agrees = distance(next, best) < kAgreement;
     if (next.held_out_error < best.held_out_error) best = std::move(next);
-    if (agrees) break;
   }
   return best;
 }
