@@ -49,6 +49,7 @@ struct SculptReport {
   // Relative error of the best tuple, before the polish, on the held-out examples. These also chose the tuple
   // and the round, so that the error on fresh examples is a little larger.
   double net_error = 1;
+  int polished_tuples = 0;  // the best one, and the next best where that ended in a local minimum
   // What the polish adds, where there is one: the held-out error after it, and how far it moved a head (the
   // worst Theta or W, relative). The heads that sculpting alone has are as wrong as that.
   std::optional<double> polished_error, polish_distance;

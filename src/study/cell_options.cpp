@@ -132,7 +132,7 @@ std::string why_not_in_recover(std::string_view option, const NamedInputs& in) {
   const bool generic = layer == "generic";
   if (option == "max-heads" && in.flag("heads-known")) return "the number of heads is known";
   if (one_of(option, {"start", "starts"}) && method != "varpro" &&
-      !(option == "starts" && method == "gradient"))
+      !(option == "starts" && (method == "gradient" || method == "sculpt")))
     return "the method is " + method;
   const bool misplaced =
       (one_of(option, {"outputs", "scale", "rank", "tokens", "inputs"}) && !generic) ||

@@ -163,7 +163,7 @@ TEST(Sculpt, NetFindsAPlantedTuple) {
     Vector proxy = base;  // some other point of the hull
     for (std::size_t j = 0; j < 25; ++j) proxy[j] += 0.7 * span.directions.vectors(0, static_cast<Index>(j));
     Effort effort(kOptions, kExecution);
-    const NetResult net = search_net(p.split, proxy, span, 0, effort);
+    const NetResult net = search_net(p.split, proxy, span, {}, effort);
     EXPECT_LE(net.size, kMostTuples + 1000);
     EXPECT_LT(net.held_out_error, heads == 2 ? 0.01 : 0.1);
     for (Index i = 0; i < heads; ++i) {
@@ -202,6 +202,21 @@ TEST(Sculpt, RecoversWithEveryFormAndReports) {
           dot(r.sculpt_span->data<double>(), difference) / std::sqrt(dot(difference.data(), difference));
       EXPECT_GT(std::abs(cosine), 0.98) << name(form) << " " << name(span);
     }
+}
+
+// With several heads the net is coarse, and the polish from its best tuple may end in a local minimum. The
+// next best tuples find these layers all the same.
+TEST(Sculpt, LeavesLocalMinima) {
+  int left = 0;
+  for (const std::uint64_t seed : {1, 2, 3, 4}) {
+    const AttentionLayer layer = draw_teacher({.heads = 4, .dim = 6, .scale = 2, .seed = seed});
+    const Examples examples = draw_examples(layer, {.count = 400, .tokens = 2, .seed = seed}, {});
+    const Recovery r = recover(examples, {.method = RecoverMethod::sculpt, .heads = 4}, kExecution);
+    ASSERT_EQ(r.certificate.status, RecoveryStatus::recovered) << "seed " << seed;
+    EXPECT_LT(compare_layers(*r.layer, layer).worst_error, 1e-8);
+    left += r.certificate.sculpt->polished_tuples > 1;
+  }
+  EXPECT_GT(left, 0);
 }
 
 TEST(Sculpt, DoesNotDependOnThreads) {

@@ -204,8 +204,8 @@ TEST(StudyFile, OptionsOfTheOtherCommandAreRefused) {
   expect_refused(recover_text + "[fixed]\nmax-heads = 4\n", {":7: fixed.max-heads: does not apply"});
   expect_refused(recover_text + "[fixed]\ncount = 4\nexamples-per-unknown = 2\n", {":7: fixed.count: given"});
   expect_refused(recover_text + "[fixed]\nexamples-per-unknown = 0\n", {":7: fixed.examples-per-unknown"});
-  expect_refused(recover_text + "[fixed]\nmethod = \"sculpt\"\nstarts = 3\n",
-                 {":8: fixed.starts: does not apply: the method is sculpt"});
+  expect_refused(recover_text + "[fixed]\nmethod = \"moments\"\nstarts = 3\n",
+                 {":8: fixed.starts: does not apply: the method is moments"});
   expect_refused(recover_text + "[fixed]\nrank = 9\n", {":7: fixed.rank: 9 given, expected at most dim = 8"});
 }
 

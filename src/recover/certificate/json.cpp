@@ -27,6 +27,7 @@ Json sculpt_json(const SculptReport& r) {
           {"rounds", r.rounds},
           {"net_size", r.net_size},
           {"net_error", r.net_error},
+          {"polished_tuples", r.polished_tuples},
           {"polished_error", optional_json(r.polished_error)},
           {"polish_distance", optional_json(r.polish_distance)},
           {"seconds",

@@ -166,8 +166,12 @@ Candidate last_digits(const Split& split, Candidate candidate, Effort& effort) {
 Candidate sharpen(const Split& split, Candidate candidate, bool may_add_heads, std::uint64_t seed,
                   Effort& effort) {
   if (may_add_heads && is_beyond_factors(split, candidate.heads()) &&
-      !explained(split, candidate, effort.threads()))
+      !explained(split, candidate, effort.threads())) {
+    // The last digits first: what conjugate gradients leave of them would look like another head.
+    candidate = sharpen(split, std::move(candidate), false, seed, effort);
+    if (explained(split, candidate, effort.threads())) return candidate;
     candidate = grow_large(split, std::move(candidate), seed, effort);
+  }
   if (!can_be_dense(split, candidate.heads())) return candidate;
   if (!worth_a_factor(split, candidate)) {
     if (explained(split, candidate, effort.threads())) return candidate;

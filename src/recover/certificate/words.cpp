@@ -39,7 +39,9 @@ std::string sculpt_text(const SculptReport& r) {
                    r.net_size, r.net_error, r.rounds, r.rounds == 1 ? "" : "s"));
   if (r.polished_error)
     line("  polish", s.polish,
-         fmt::format("variable projection from the best tuple: held-out error {:.2e}", *r.polished_error));
+         fmt::format("variable projection from the {}: held-out error {:.2e}",
+                     r.polished_tuples == 1 ? "best tuple" : fmt::format("{} best tuples", r.polished_tuples),
+                     *r.polished_error));
   text += fmt::format("\nwhose accuracy    sculpting alone predicts held-out labels to {:.1e}", r.net_error);
   if (r.polish_distance)
     text += fmt::format(

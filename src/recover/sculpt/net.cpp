@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <utility>
 
 #include "attention/attention_map.hpp"
@@ -215,13 +216,44 @@ double descend(Net& net, Matrix<double>& at, double error, Index& tried, Effort&
   return error;
 }
 
+Index shared(const Tuple& a, const Tuple& b) {
+  return std::count_if(a.begin(), a.end(),
+                       [&](Index p) { return std::find(b.begin(), b.end(), p) != b.end(); });
+}
+
+// The tuples of least error that differ, best first; of equal ones the earlier. Tuples with more than half of
+// their points in common would end in the same minimum.
+std::vector<Tuple> best_tuples(const std::vector<Tuple>& tuples, const Vector& errors, int most) {
+  std::vector<std::size_t> order(errors.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return errors[a] < errors[b]; });
+  std::vector<Tuple> out;
+  for (const std::size_t i : order) {
+    const bool differs = std::all_of(out.begin(), out.end(), [&](const Tuple& other) {
+      return 2 * shared(tuples[i], other) <= static_cast<Index>(other.size());
+    });
+    if (differs) out.push_back(tuples[i]);
+    if (out.size() == static_cast<std::size_t>(most)) break;
+  }
+  return out;
+}
+
+// (m, m-1): the coordinates of a tuple's points.
+Matrix<double> coordinates(const Matrix<double>& grid, const Tuple& tuple) {
+  Matrix<double> at(static_cast<Index>(tuple.size()), grid.cols());
+  for (Index i = 0; i < at.rows(); ++i)
+    for (Index j = 0; j < grid.cols(); ++j) at(i, j) = grid(tuple[static_cast<std::size_t>(i)], j);
+  return at;
+}
+
 }  // namespace
 
-NetResult search_net(const Split& split, const Vector& proxy, const Span& span, std::uint64_t seed,
+NetResult search_net(const Split& split, const Vector& proxy, const Span& span, const RecoverOptions& options,
                      Effort& effort) {
   Net net(split, proxy, span, effort);
   const Matrix<double> grid = make_grid(span.heads);
-  const std::vector<Tuple> tuples = make_tuples(grid.rows(), span.heads, seed);
+  const std::vector<Tuple> tuples = make_tuples(grid.rows(), span.heads, options.seed);
   net.prepare(grid);
   Vector errors(tuples.size(), INFINITY);
   const auto count = static_cast<Index>(tuples.size());
@@ -231,14 +263,14 @@ NetResult search_net(const Split& split, const Vector& proxy, const Span& span, 
     for (Index i = tile.begin; i < tile.begin + tile.size; ++i)
       errors[static_cast<std::size_t>(i)] = net.error(tuples[static_cast<std::size_t>(i)]);
   });
-  const Tuple& best =
-      tuples[static_cast<std::size_t>(std::min_element(errors.begin(), errors.end()) - errors.begin())];
-  Matrix<double> at(span.heads, grid.cols());
-  for (Index i = 0; i < span.heads; ++i)
-    for (Index j = 0; j < grid.cols(); ++j) at(i, j) = grid(best[static_cast<std::size_t>(i)], j);
   NetResult out;
   out.size = count;
-  const double squares = descend(net, at, *std::min_element(errors.begin(), errors.end()), out.size, effort);
+  const std::vector<Tuple> best = best_tuples(tuples, errors, options.starts);
+  for (std::size_t i = 1; i < best.size(); ++i)
+    out.next_best.push_back(net.heads_at(coordinates(grid, best[i])));
+  Matrix<double> at = coordinates(grid, best.front());
+  const double least = *std::min_element(errors.begin(), errors.end());
+  const double squares = descend(net, at, least, out.size, effort);
   out.held_out_error = std::isfinite(squares) ? std::sqrt(squares) : 1;
   out.theta = net.heads_at(at);
   return out;

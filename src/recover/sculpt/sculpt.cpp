@@ -124,6 +124,7 @@ struct Round {
   Span span;
   Index net_size = 0;
   Candidate candidate;
+  std::vector<Matrix<double>> next_best;  // other tuples of the net
 };
 Round run_round(const Split& split, const Split& examples, const Agreement& agreement,
                 const RecoverOptions& options, Effort& effort, SculptReport::Seconds& seconds) {
@@ -139,8 +140,9 @@ Round run_round(const Split& split, const Split& examples, const Agreement& agre
                      options.seed, effort);
   });
   timed(seconds.net, [&] {
-    NetResult net = search_net(split, fine.proxy, out.span, options.seed, effort);
+    NetResult net = search_net(split, fine.proxy, out.span, options, effort);
     out.net_size = net.size;
+    out.next_best = std::move(net.next_best);
     out.candidate = as_it_is(split, std::move(net.theta), effort);
     return 0;
   });
@@ -162,6 +164,23 @@ void run_rounds(const Split& split, const Split& examples, const Agreement& firs
     if (after < before) best = std::move(next);
     if (after > kHelps * before) break;
   }
+}
+
+// The polish, from the best tuple and, where it may have ended in a local minimum, from the next best ones.
+// That two of them end at the same heads says little: they come from one net, and a minimum with heads
+// missing draws many of them.
+Candidate polish_tuples(const Split& split, Round& round, Effort& effort, SculptReport& report) {
+  const auto polished = [&](Matrix<double> theta) {
+    ++effort.starts, ++report.polished_tuples;
+    return solve_from(split, std::move(theta), {.ridge = 1e-6}, "sculpt: polish", effort);
+  };
+  Candidate best = polished(copy_of(round.candidate.theta));
+  for (Matrix<double>& theta : round.next_best) {
+    if (best.held_out_error < kNear || effort.expired()) break;
+    Candidate next = polished(std::move(theta));
+    if (next.held_out_error < best.held_out_error) best = std::move(next);
+  }
+  return best;
 }
 
 // Phases 1 to 6. What the time limit ends leaves the report and the round as they were.
@@ -212,15 +231,14 @@ Sculpture sculpt(const Split& split, const RecoverOptions& options, Effort& effo
   report.net_error = last.candidate.held_out_error;
   out.span = as_array(last.span.directions, report.span_dimension, d);
 
-  ++effort.starts;
-  out.candidate = std::move(last.candidate);
-  if (!options.sculpt.polish || effort.expired()) return out;
-  const Candidate alone = std::move(out.candidate);
-  out.candidate = timed(report.seconds.polish, [&] {
-    return solve_from(split, copy_of(alone).theta, {.ridge = 1e-6}, "sculpt: polish", effort);
-  });
+  if (!options.sculpt.polish || effort.expired()) {
+    ++effort.starts;
+    out.candidate = std::move(last.candidate);
+    return out;
+  }
+  out.candidate = timed(report.seconds.polish, [&] { return polish_tuples(split, last, effort, report); });
   report.polished_error = out.candidate.held_out_error;
-  report.polish_distance = distance(alone, out.candidate);
+  report.polish_distance = distance(last.candidate, out.candidate);
   return out;
 }
 
