@@ -62,7 +62,8 @@ std::string Ranks::fail(const std::string& text, int status,
   std::string first;
   if (ranks.last_words(text, kPatienceSeconds, first)) return ranks.rank() == 0 ? first : "";
   say(join("rank ", ranks.rank(), ": ", text));
-  ranks.abort(status);
+  ranks.abort(status);  // does not return
+  return "";
 }
 
 void on_first_rank(const std::function<void()>& act) {

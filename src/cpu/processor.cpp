@@ -47,7 +47,8 @@ class Processor final : public backend::Backend {
     return std::make_unique<AdamDescent>(examples, ranks, start, context.threads);
   }
   Matrix<double> apply_factors(MatrixView<const double> x, Index tokens, const backend::HeadRanks& ranks,
-                               const backend::FactorValues& values, const backend::Context& context) override {
+                               const backend::FactorValues& values,
+                               const backend::Context& context) override {
     return cpu::apply_factors(x, tokens, ranks, values, context.threads);
   }
   std::unique_ptr<backend::Design> make_design(const FeatureSource& source, const Array& heads,

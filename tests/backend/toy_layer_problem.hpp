@@ -115,7 +115,7 @@ class LayerProblem final : public backend::LayerProblem {
     for (Index i = 0; i < rows(); ++i)
       for (Index q = 0; q < d; ++q) x.data<double>()[i * d + q] = examples_.x(i, q);
     const Matrix<double> all = reference::attention_jacobian(unpack_layer(point.parameters, point.w), x);
-    point.jacobian = Matrix<double>(all.rows(), unknowns());
+    point.jacobian = Matrix<double>(all.rows(), heads() * dim() * dim());
     for (Index r = 0; r < all.rows(); ++r)
       for (Index q = 0; q < d; ++q)
         for (Index i = 0; i < heads_; ++i)
@@ -128,7 +128,7 @@ class LayerProblem final : public backend::LayerProblem {
     ++calls_.gradients;
     const Matrix<double> out =
         product(point.jacobian, true, {point.residual.data(), point.residual.rows() * outputs(), 1});
-    std::copy_n(out.data(), unknowns(), dp.data);
+    std::copy_n(out.data(), dp.rows * dp.cols, dp.data);
   }
 
   std::unique_ptr<backend::LinearModel> make_linear_model() const override;
@@ -179,7 +179,8 @@ class LinearModel final : public backend::LinearModel {
   backend::Step solve(const Matrix<double>& gradient, double mu, double, int, Precision,
                       const std::function<bool()>&) override {
     ++problem_.calls().solves;
-    const Index p = problem_.unknowns(), e = problem_.outputs();
+    const auto p = static_cast<Index>(problem_.unknowns());
+    const Index e = problem_.outputs();
     Matrix<double> projected(point_->jacobian.rows(), p);
     for (Index j = 0; j < p; ++j) {
       Matrix<double> column(problem_.rows(), e);
@@ -199,7 +200,7 @@ class LinearModel final : public backend::LinearModel {
   }
 
   void derivative(MatrixView<const double> dp, MatrixView<double> z) override {
-    const Matrix<double> out = product(point_->jacobian, false, {dp.data, problem_.unknowns(), 1});
+    const Matrix<double> out = product(point_->jacobian, false, {dp.data, dp.rows * dp.cols, 1});
     std::copy_n(out.data(), out.rows(), z.data);
   }
   void project(MatrixView<double> z) override {

@@ -51,8 +51,6 @@ class SetFilesTest : public test::FolderTest {
   }
 };
 
-}  // namespace
-
 TEST_F(SetFilesTest, FoldersAndPatternsAreOneListInTheOrderOfNames) {
   for (const bool ragged : {false, true}) {
     const fs::path parts = folder / (ragged ? "ragged" : "equal");
@@ -99,4 +97,5 @@ TEST_F(SetFilesTest, WhatDoesNotFitTogetherIsRefused) {
                      {"b.npz", "coordinates of a token is 4", "a.npz it is 3"});
 }
 
+}  // namespace
 }  // namespace headlens

@@ -29,8 +29,6 @@ class CheckpointTest : public FolderTest {
   }
 };
 
-}  // namespace
-
 TEST_F(CheckpointTest, BringsBackWhatWasKept) {
   EXPECT_EQ(open().resume(), 0);
   open().reached(10);  // too early
@@ -64,4 +62,5 @@ TEST_F(CheckpointTest, NoFolderNoFile) {
   nowhere.reached(1);
 }
 
+}  // namespace
 }  // namespace headlens::test
