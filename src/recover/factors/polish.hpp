@@ -16,7 +16,7 @@ Split first_equations(const Split& split, const backend::HeadRanks& ranks, doubl
 struct PolishOptions {
   double damping = 1e-3;  // mu, in units of |Y|^2 / |parameters|^2
   double ridge = 1e-4;
-  double tolerance = 1e-25;  // on |r|^2 / |Y|^2
+  double tolerance = 1e-26;  // on |r|^2 / |Y|^2
   int max_steps = 60, stall_steps = 8;
 };
 struct Polished {
