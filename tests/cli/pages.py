@@ -37,6 +37,8 @@ NOT_RUN = {
     "headlens inspect --weights MODEL.safetensors": "needs the weights of a published model, which are not kept here",
     "headlens generate examples --layer rxn64.npz": "needs the layer of that model",
     "headlens recover rxn64-examples.npz": "needs the examples of that layer",
+    "headlens generate examples --layer rxn.npz": "needs the layer of that model",
+    "headlens recover rxn-examples.npz": "needs the examples of that layer",
 }
 
 
