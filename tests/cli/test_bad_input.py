@@ -192,7 +192,9 @@ def test_files_of_the_wrong_kind(save, model, out, tmp_path):
     data = save("good", **GOOD)
     assert str(data.path) in refuse("predict", data.path, data.path, "-o", out, folder=tmp_path)
     assert str(model) in refuse("predict", model, model, "-o", out, folder=tmp_path)
-    assert str(tmp_path) in refuse("fit", tmp_path, "--heads 5 -o", out, folder=tmp_path)
+    empty = tmp_path / "empty"  # a folder of data files would be one list of sets
+    empty.mkdir()
+    assert str(empty) in refuse("fit", empty, "--heads 5 -o", out, folder=tmp_path)
     assert "none.npz" in refuse("fit", tmp_path / "none.npz", "--heads 5 -o", out, folder=tmp_path)
     assert "none" in refuse("predict", tmp_path / "none", data.path, "-o", out, folder=tmp_path)
 
