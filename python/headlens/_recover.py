@@ -45,8 +45,9 @@ class Certificate:
     """heads, train_error and held_out_error of every number of heads that was tried."""
     moment_singular_values: list[float]
     per_head: list[dict[str, Any]]
-    """scale, effective_rank, w_norm, theta_error_bar, w_error_bar and mean_pooling of every head. The bars of a
-    recovered layer are bounds on |error| / |true size|, those of an approximate one hold with probability 0.95."""
+    """scale, effective_rank, w_norm, theta_error_bar, w_error_bar, theta_rank, w_rank and mean_pooling of every head.
+    The bars of a recovered layer are bounds on |error| / |true size|, those of an approximate one hold with
+    probability 0.95."""
     starts: int
     steps: int
     inner_steps: int
@@ -128,6 +129,7 @@ def recover(
     heads: int | str = "auto",
     *,
     max_heads: int = 16,
+    rank: int | str = "auto",
     starts: int = 6,
     start: str = "random",
     method: str = "varpro",
@@ -151,6 +153,7 @@ def recover(
     Y : array (n, k, e), outputs of the layer
     heads : number of heads, or "auto"
     max_heads : most heads that auto tries
+    rank : rank of the heads: auto, full (every entry of Theta is an unknown) or a number
     starts : starts for each number of heads
     start : "random", or "spectral" (many examples, three tokens or more)
     method : "varpro" (variable projection) or "sculpt" (the paper's six phases); "moments" or "gradient", shown
@@ -195,6 +198,7 @@ def recover(
         method=method,
         heads=heads_given,
         max_heads=max_heads,
+        rank=rank if isinstance(rank, str) else str(whole_number(rank, "rank")),
         starts=starts,
         start=start,
         steps=steps,

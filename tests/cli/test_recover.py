@@ -104,3 +104,34 @@ def test_compare_counts_heads(tmp_path):
     assert run_json("compare", tmp_path / "a.npz", tmp_path / "b.npz")["worst_error"] is None
     np.savez(tmp_path / "c.npz", Theta=theta[[2, 0, 1]], W=w[[2, 0, 1]])
     assert run_json("compare", tmp_path / "c.npz", tmp_path / "a.npz")["worst_error"] == 0
+
+
+@pytest.mark.parametrize("rank", ["x", "0", "-1", "2.5", "99999999999"])
+def test_rank_is_checked(tmp_path, rank):
+    run("generate attention-layer --heads 1 --dim 4 --tokens 3 --count 20 -o", tmp_path / "ex.npz")
+    done = run("recover", tmp_path / "ex.npz", f"--rank={rank}", "-o", tmp_path / "l.npz", status=2)
+    assert "--rank" in done.stderr and "expected auto, full or a whole number" in done.stderr
+
+
+@pytest.mark.parametrize("form", ["dense", "factors"])
+def test_heads_in_factors_come_back_in_either_form(tmp_path, form):
+    rng = np.random.default_rng(3)
+    q, k, v, o = (rng.standard_normal(s) for s in ((2, 18, 3), (2, 18, 3), (2, 18, 3), (2, 3, 5)))
+    theta, w = q @ k.transpose(0, 2, 1), v @ o / 8
+    theta *= 2 / np.linalg.norm(theta, axis=(1, 2))[:, None, None]
+    x = rng.choice([-1.0, 1.0], (300, 6, 18))
+    np.savez(tmp_path / "ex.npz", X=x, Y=layer(theta, w, x))
+    np.savez(tmp_path / "truth.npz", Theta=theta, W=w)
+    found = run_json(
+        "recover", tmp_path / "ex.npz", "--rank 4 --heads 2 --form", form, "-o", tmp_path / "l.npz"
+    )
+    assert found["status"] == "recovered" and [h["theta_rank"] for h in found["per_head"]] == [3, 3]
+    assert run_json("compare", tmp_path / "l.npz", tmp_path / "truth.npz")["worst_error"] < 1e-10
+    stored = np.load(tmp_path / "l.npz")
+    if form == "factors":
+        assert set(stored) == {"Q", "K", "V", "O"} and stored["Q"].shape == (2, 18, 3)
+        theta_back = stored["Q"] @ stored["K"].transpose(0, 2, 1)
+    else:
+        assert set(stored) == {"Theta", "W"}
+        theta_back = stored["Theta"]
+    assert min(np.abs(theta_back[0] - t).max() for t in theta) < 1e-9
