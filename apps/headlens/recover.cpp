@@ -64,8 +64,8 @@ void add_recover(Command& app) {
   auto a = std::make_shared<Arguments>();
   Command& command = app.add_command("recover", "Recover the heads of an attention layer from examples");
   command.add_positional("EXAMPLES", a->examples, "examples (.npz: X (n,k,d), Y (n,k,e))");
-  command.add_text("-o,--output", a->output, "LAYER", "layer to write (.npz: Theta, W), if one is certified",
-                   Needed::yes);
+  command.add_text("-o,--output", a->output, "LAYER",
+                   "layer to write (.npz: Theta, W, or the factors), if one is certified", Needed::yes);
   command.add_text("--form", a->form, "dense|factors",
                    "what the layer file holds: Theta and W (dense, the default for tokens of up to 512 "
                    "coordinates), or Q, K, V and "

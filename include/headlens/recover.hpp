@@ -119,8 +119,8 @@ struct Certificate {
   double train_error = 1;
   double held_out_error = 1;
   Index examples = 0, held_out = 0;
-  // c = n k / (2 m d) for e = d: equations per unknown. Methods that know the class: examples with the
-  // control on, per coordinate.
+  // c = n k / (2 m d) for e = d, n k e / (m r (3 d + e)) in factors of rank r: equations per unknown. Methods
+  // that know the class: examples with the control on, per coordinate.
   double examples_per_unknown = 0;
   std::optional<double> residual_z;  // largest z-score of structure in the residual; empty where none is left
   std::optional<double> noise;       // standard deviation of the labels' noise, from the residual

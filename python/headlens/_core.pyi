@@ -86,6 +86,7 @@ class RecoverOptions:
     sculpt: SculptOptions
     heads: int | None
     max_heads: int
+    rank: str
     starts: int
     start: str
     steps: int

@@ -50,6 +50,15 @@ FactoredLayer take_factors(NamedArrays& arrays, const std::string& file) {
   return f;
 }
 
+AttentionLayer load_factors(NamedArrays& arrays, const std::string& file, const Execution& execution) {
+  const FactoredLayer f = take_factors(arrays, file);
+  const double d = static_cast<double>(f.q.dim(1)), e = static_cast<double>(f.o.dim(2));
+  MemoryBudget(execution).require(8 * static_cast<double>(f.q.dim(0)) * d * (d + e),
+                                  "the layer, multiplied out,");
+  AttentionLayer layer = multiply_out(f);
+  return make_layer(std::move(layer.theta), std::move(layer.w), file);
+}
+
 void mark(NamedArrays& arrays, Certified certified) {
   if (certified != Certified::not_said)
     arrays.emplace("certified", Array::from(std::vector<std::int64_t>{certified == Certified::yes}, {1}));
@@ -91,7 +100,7 @@ AttentionLayer load_layer(const std::filesystem::path& path, const Execution& ex
   if (certified != arrays.end() && certified->second.size() == 1 && certified->second.at(0) == 0)
     execution.note(path.string() + ": this layer was kept without a certificate; its heads may be wrong");
   if (arrays.count("Theta") == 0 && arrays.count("Q") > 0)
-    return multiply_out(take_factors(arrays, path.string()));
+    return load_factors(arrays, path.string(), execution);
   Array theta = take(arrays, "Theta", path.string());
   return make_layer(std::move(theta), take(arrays, "W", path.string()), path.string());
 }

@@ -39,6 +39,8 @@ Context context_of(const Execution& execution) {
   if (execution.backend == BackendChoice::cuda) {
     const BackendInfo info = cuda_info();
     require(info.available, option("backend"), ": cuda given: ", info.reason);
+    require(ranks.alone(), option("backend"), ": cuda given on ", ranks.size(),
+            " ranks, expected cpu: the device works for one process");
     return {*cuda_plugin().machine, threads, execution};
   }
   Backend& own = cpu::processor();

@@ -81,6 +81,21 @@ class ShardedBackend final : public backend::Backend {
                                                             Index heads, const Context& context) override {
     return own_.make_layer_problem(examples, heads, context);
   }
+  std::unique_ptr<backend::LayerProblem> make_factor_problem(const backend::LayerExamples& examples,
+                                                             const backend::HeadRanks& ranks,
+                                                             const Context& context) override {
+    return own_.make_factor_problem(examples, ranks, context);
+  }
+  std::unique_ptr<backend::FactorDescent> make_factor_descent(const backend::LayerExamples& examples,
+                                                              const backend::HeadRanks& ranks,
+                                                              const backend::FactorValues& start,
+                                                              const Context& context) override {
+    return own_.make_factor_descent(examples, ranks, start, context);
+  }
+  Matrix<double> apply_factors(MatrixView<const double> x, Index tokens, const backend::HeadRanks& ranks,
+                               const backend::FactorValues& values, const Context& context) override {
+    return own_.apply_factors(x, tokens, ranks, values, context);
+  }
 
  private:
   std::unique_ptr<backend::Gram> gram_of(CyclicMatrix matrix, const FeatureSource& source,

@@ -241,12 +241,10 @@ Recovery recover_layer(const Examples& examples, const RecoverOptions& options, 
   certificate.backend = effort.context().machine.name();
   const bool in_factors = any_layer && wants_factors(options, examples.dim()) &&
                           recover_factors(split, units, options, effort, recovery);
-  if (in_factors)
-    certificate.trials.pop_back();  // the last one is added below
-  else if (any_layer)
-    recover_heads(split, units, options, effort, recovery);
-  else
+  if (!any_layer)
     learn_parity(split, options, effort, recovery);
+  else if (!in_factors)
+    recover_heads(split, units, options, effort, recovery);
   certificate.trials.push_back({certificate.heads, certificate.train_error, certificate.held_out_error});
   certificate.starts = effort.starts;
   certificate.steps = effort.steps;
@@ -287,6 +285,9 @@ void RecoverOptions::validate() const {
           option("rank"), ": '", rank, "' given, expected auto, full or a whole number, 1 or more");
   require(rank != "" && rank.size() < 10 && rank.find_first_not_of('0') != std::string::npos, option("rank"),
           ": '", rank, "' given, expected auto, full or a whole number, 1 or more");
+  require(rank == "auto" || rank == "full" ||
+              (method == RecoverMethod::varpro && !best_fit && start == RecoverStart::random),
+          option("rank"), ": ", rank, " given, but only method varpro from random starts looks for factors");
   require(heads || (!best_fit && method != RecoverMethod::gradient), option("heads"),
           ": auto given, expected a number with ", best_fit ? "a best fit" : "method gradient");
   require(!best_fit || method == RecoverMethod::varpro, option("best-fit"), ": given with method ",

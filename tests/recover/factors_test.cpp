@@ -114,7 +114,6 @@ TEST(Factors, WhiteningIsUndone) {
                     x.view().block(350 * k, 0, 50 * k, d), y.view().block(350 * k, 0, 50 * k, 2), k};
   const Whitening whitening = whiten(split, 1);
   ASSERT_FALSE(whitening.plain);
-  EXPECT_EQ(whitening.dimension, d);
   const Split white = in_white(whitening, split);
   for (Index a = 0; a < d; ++a)
     for (Index b = 0; b < d; ++b) {
@@ -191,6 +190,54 @@ TEST(RecoverFactors, WrongRankIsNotCertified) {
   const Recovery recovery = recover(p.examples, options, {});
   EXPECT_NE(recovery.certificate.status, RecoveryStatus::recovered);
   EXPECT_FALSE(recovery.layer);
+}
+
+// Newton looks at the first examples alone; labels that are wrong further on must show all the same.
+TEST(RecoverFactors, WrongLabelsInTheMiddleAreSeen) {
+  Plant p = plant(20, 2, 3, 600, 5, 0, 22);
+  for (Index i = 0; i < 5 * 20; ++i) p.examples.y.data<double>()[400 * 5 * 20 + i] += 1;
+  RecoverOptions options;
+  options.heads = 2;
+  options.rank = "3";
+  const Recovery recovery = recover(p.examples, options, {});
+  EXPECT_NE(recovery.certificate.status, RecoveryStatus::recovered);
+  EXPECT_GT(recovery.certificate.train_error, 1e-4);
+  EXPECT_FALSE(recovery.layer);
+}
+
+TEST(RecoverFactors, AHeadThatTakesThePlainMean) {
+  TeacherOptions teacher;
+  teacher.dim = 20;
+  teacher.heads = 3;
+  teacher.rank = 3;
+  teacher.seed = 23;
+  AttentionLayer layer = draw_teacher(teacher);
+  std::fill_n(layer.theta.data<double>(), 20 * 20, 0.0);
+  ExampleOptions draw;
+  draw.count = 500;
+  draw.tokens = 5;
+  RecoverOptions options;
+  options.heads = 3;
+  options.rank = "3";
+  const Recovery recovery = recover(draw_examples(layer, draw, {}), options, {});
+  ASSERT_EQ(recovery.certificate.status, RecoveryStatus::recovered) << recovery.certificate.reason;
+  EXPECT_LT(compare_layers(*recovery.layer, layer).worst_error, 1e-8);
+  EXPECT_EQ(std::count_if(recovery.certificate.per_head.begin(), recovery.certificate.per_head.end(),
+                          [](const HeadReport& head) { return head.mean_pooling; }),
+            1);
+}
+
+TEST(RecoverFactors, TheTimeLimitLeavesWhatWasFound) {
+  const Plant p = plant(64, 4, 16, 400, 8, 0, 24);
+  RecoverOptions options;
+  options.heads = 4;
+  options.rank = "16";
+  options.time_limit_seconds = 0.5;
+  const Recovery recovery = recover(p.examples, options, {});
+  EXPECT_EQ(recovery.certificate.status, RecoveryStatus::stalled);
+  EXPECT_FALSE(recovery.layer);
+  EXPECT_FALSE(recovery.certificate.reason.empty());
+  EXPECT_LT(recovery.certificate.seconds, 2.5);
 }
 
 TEST(RecoverFactors, ThreadsDoNotChangeABit) {

@@ -55,9 +55,15 @@ void add_bends(MatrixView<const double> p, MatrixView<const double> g, MatrixVie
 
 }  // namespace
 
+FactorCurvature::Spectrum FactorCurvature::identity(Index size) {
+  Spectrum out{std::vector<double>(static_cast<std::size_t>(size), 1.0), Matrix<double>::zeros(size, size)};
+  for (Index i = 0; i < size; ++i) out.vectors(i, i) = 1;
+  return out;
+}
+
 FactorCurvature::Spectrum FactorCurvature::spectrum_of(MatrixView<const double> a) {
   SymmetricEigen eigen = symmetric_eigen(a);
-  if (!eigen.ok()) return {std::vector<double>(static_cast<std::size_t>(a.rows), 1.0), {}};
+  if (!eigen.ok()) return identity(a.rows);
   for (double& value : eigen.values) value = std::max(value, 0.0);
   return {std::move(eigen.values), std::move(eigen.vectors)};
 }

@@ -3,7 +3,7 @@
 // attention of query a, the derivative of its output is x_a dQ k^T B_a, q_a dK^T X^T B_a and p_a X dV O. So,
 // with sums over the n k rows,
 //
-//   Q:  I_d  x  mean of k^T B B^T k                  (tokens of covariance one)
+//   Q:  I_d  x  k^T B B^T k                          (tokens of covariance one)
 //   K:  mean of X^T B B^T X, weighed by |q_a|^2  x  Q^T Q
 //   V:  X_p^T P_perp X_p, X_p the rows p_a X   x  O O^T: exactly the block of V
 //
@@ -34,6 +34,7 @@ class FactorCurvature {
     Index first = 0;       // column of the parameters
     Spectrum left, right;  // (d, d) and (r, r)
   };
+  static Spectrum identity(Index size);
   static Spectrum spectrum_of(MatrixView<const double> a);
   void refresh_logits(const FactorProblem& problem, const FactorPoint& point, Index head);
   void refresh_values(const FactorProblem& problem, const FactorPoint& point, MatrixView<const float> q,

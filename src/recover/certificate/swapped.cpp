@@ -23,6 +23,7 @@ TokenGroups token_groups(MatrixView<const double> tokens) {
     for (Index q = 0; q < d; ++q) a(q, r) = tokens(r, q);
   Index rank = 0;
   for (; rank < d; ++rank) {
+    heed();
     Index pivot_row = rank, pivot_column = 0;
     for (Index q = rank; q < d; ++q)
       for (Index r = 0; r < rows; ++r)

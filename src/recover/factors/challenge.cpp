@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <boost/math/distributions/fisher_f.hpp>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "base/random.hpp"
@@ -158,11 +159,17 @@ double theta_bound(const Factors& factors, const WeakestDirection& weakest, Inde
   return std::sqrt(squares);
 }
 
-// <a, H a> / <a, a> for the first draw of noise: between the smallest eigenvalue and the mean one.
-double typical_curvature(backend::LinearModel& model, Index rows, Index cols, std::uint64_t seed) {
-  Stream stream(seed, "curvature of factors");
-  Matrix<double> a(rows, cols), image(rows, cols);
-  for (Index i = 0; i < rows * cols; ++i) a.data()[i] = stream.normal();
+Matrix<double> any_direction(const Factors& factors, std::uint64_t seed) {
+  Stream stream(seed, "direction of factors");
+  Matrix<double> a(factors.dim(), factors.ranks.parameter_columns());
+  for (Index i = 0; i < a.rows() * a.cols(); ++i) a.data()[i] = stream.normal();
+  return a;
+}
+
+// <a, H a> / <a, a> for a random a: about the mean eigenvalue.
+double typical_curvature(backend::LinearModel& model, const Factors& factors, std::uint64_t seed) {
+  const Matrix<double> a = any_direction(factors, seed);
+  Matrix<double> image(a.rows(), a.cols());
   model.normal_product(a, image);
   return inner_product(a, image) / squared_norm(a);
 }
@@ -187,10 +194,11 @@ FactorBars factor_bars(const Split& split, const Factors& given, LabelsAre label
   model->shift_preconditioner(mu);
   const std::vector<Draw> drawn = draw_errors(*problem, *model, mu, labels, factors, seed, effort);
   if (drawn.empty()) return out;
-  const double typical = typical_curvature(*model, factors.dim(), factors.ranks.parameter_columns(), seed);
+  const double typical = typical_curvature(*model, factors, seed);
   const GaugeFixed fixed(*problem, factors, typical);
   std::vector<Matrix<double>> starts;
   for (std::size_t r = 0; r < 3; ++r) starts.push_back(headlens::copy_of(drawn[r].parameters));
+  starts.push_back(any_direction(factors, seed));  // draws have no part in directions that no label shows
   const WeakestDirection weakest =
       weakest_direction(fixed, *point, starts, [&] { return effort.must_stop(); });
   effort.inner += weakest.products;
@@ -202,6 +210,7 @@ FactorBars factor_bars(const Split& split, const Factors& given, LabelsAre label
   out.noise = std::sqrt(point->squares / std::max(1.0, spare));
   const double left = std::max(std::sqrt(point->squares), kRounding * std::sqrt(problem->y_squares())) *
                       kSafety * (weakest.settled ? 1 : kUnsettled);
+  out.label_error = left;
   for (Index i = 0; i < factors.heads(); ++i) {
     std::vector<Product> theta, w;
     for (const Draw& draw : drawn) {
@@ -232,6 +241,8 @@ double factor_distance(const Factors& a, const Factors& b) {
                              transposed(beside(transposed(x.o).view(), transposed(y.o).view()).view())};
     // The SVD of the difference keeps digits that the difference of squares would lose.
     const OwnHead own = balanced(difference);
+    if (!std::isfinite(theta_norm(own.view())) || !std::isfinite(w_norm(own.view())))
+      return std::numeric_limits<double>::infinity();
     worst = std::max({worst, theta_norm(own.view()) / std::max(theta_norm(y), 1e-300),
                       w_norm(own.view()) / std::max(w_norm(y), 1e-300)});
   }

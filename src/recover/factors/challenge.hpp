@@ -19,6 +19,7 @@ struct FactorBars {
   bool resolved = false;         // every draw was solved for, and the lowest eigenvalue is above rounding
   double noise = 0;              // deviation of the labels' noise, from the residual
   std::vector<HeadBound> heads;  // |error| stays below these: always, or with probability 0.95 for noise
+  double label_error = 0;        // what the bounds allow for, as a norm over all equations
   double response = 0;           // smallest singular value of P_perp J, in units of |Y| / |parameters|
 };
 enum class LabelsAre { exact, noisy };

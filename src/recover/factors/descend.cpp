@@ -71,7 +71,7 @@ class Course {
 }  // namespace
 
 DescentResult descend(const Split& split, Factors start, const DescentOptions& options, std::uint64_t seed,
-                      const std::function<bool(const Factors&)>& newton, Effort& effort) {
+                      Successor& newton, Effort& effort) {
   const Index k = split.tokens, examples = split.train_x.rows / k;
   const backend::LayerExamples given{split.train_x, split.train_y, k};
   const auto machine =
@@ -100,17 +100,18 @@ DescentResult descend(const Split& split, Factors start, const DescentOptions& o
     out.factors.held_out_error = error_on(held_x, held_y, k, out.factors, effort.context());
     effort.trace.push_back({"descend", out.factors.heads(), effort.seconds(), out.factors.train_error,
                             out.steps, out.factors.held_out_error});
+    newton.look(out.factors);
     if (late) return ended(DescentEnd::out_of_time);
     course.look(out.steps, out.factors);
     const bool flat = course.is_flat(out.steps);
     if (out.factors.held_out_error < near || flat) {
-      if (newton(out.factors)) return ended(DescentEnd::found);
+      if (newton.take_over(out.factors)) return ended(DescentEnd::found);
       near = std::min(near, out.factors.held_out_error) / 2;
     }
     if (course.overfits()) return ended(DescentEnd::overfits);
     if (flat) return ended(DescentEnd::flat);
   }
-  return out;
+  return ended(newton.take_over(out.factors) ? DescentEnd::found : DescentEnd::out_of_steps);
 }
 
 }  // namespace headlens::recovery

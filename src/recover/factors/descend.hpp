@@ -28,9 +28,17 @@ struct DescentResult {
   int steps = 0;
 };
 
-// newton(factors) is tried at `near` and whenever the held-out error has halved since, and at the end of a
-// flat descent; if it returns true, the descent is over.
+// Newton, as descent sees it.
+class Successor {
+ public:
+  virtual ~Successor() = default;
+  virtual void look(const Factors& factors) = 0;  // every few steps: where descent is
+  // At `near`, whenever the held-out error has halved since, and at the end of a descent that finds nothing
+  // more; true if the descent is over.
+  virtual bool take_over(const Factors& factors) = 0;
+};
+
 DescentResult descend(const Split& split, Factors start, const DescentOptions& options, std::uint64_t seed,
-                      const std::function<bool(const Factors&)>& newton, Effort& effort);
+                      Successor& newton, Effort& effort);
 
 }  // namespace headlens::recovery

@@ -72,6 +72,7 @@ Pair closest(const std::vector<OwnHead>& heads) {
 }  // namespace
 
 double theta_cosine(const HeadFactors& a, const HeadFactors& b) {
+  if (a.q.cols == 0 && b.q.cols == 0) return 1;  // both take the plain mean
   const double sizes = theta_norm(a) * theta_norm(b);
   return sizes > 0 ? factored_product(a.q, a.k, b.q, b.k) / sizes : 0;
 }

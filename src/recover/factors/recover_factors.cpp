@@ -26,25 +26,27 @@ namespace headlens::recovery {
 namespace {
 
 constexpr Index kDenseBelow = 48;  // coordinates of the tokens up to which all entries of Theta are unknowns
+constexpr Index kLargestDense = 512;  // coordinates of the tokens
+constexpr double kTrimmed = 1e-9;  // singular values below this share of a head's largest are not looked for
 constexpr double kExplained = 1e-11;  // relative residual that rounding may leave
 constexpr double kAgreement = 0.05;   // relative distance at which two starts have found the same noisy heads
 constexpr double kWidestNoisyBar = 0.5;
 
-double predicted_bytes(const Split& split, const backend::HeadRanks& ranks, bool white) {
-  const double rows = static_cast<double>(split.train_x.rows), d = static_cast<double>(split.train_x.cols),
+// Of a search that polishes so many rows.
+double predicted_bytes(const Split& split, const backend::HeadRanks& ranks, double rows) {
+  const double all = static_cast<double>(split.train_x.rows), d = static_cast<double>(split.train_x.cols),
                e = static_cast<double>(split.train_y.cols), k = static_cast<double>(split.tokens);
   const double z = static_cast<double>(ranks.parameter_columns()),
                b = static_cast<double>(ranks.value_columns()), m = static_cast<double>(ranks.heads());
-  const double polished = std::min(
-      rows, 1.25 * kPolishEquations * factor_unknowns(ranks, split.train_x.cols, split.train_y.cols) / e);
-  // Two points (z, P, Phi, residual), the tangents in float and double with the tokens, images of CG, and the
-  // sums over groups of examples; Gram matrices and factors of both points.
+  // Two points (z, P, Phi, residual), the tangents in float and double with the tokens, images of CG; the
+  // sums over groups of examples; Gram matrices and factors of both points; the preconditioner; the layer
+  // that is returned, multiplied out; whitened tokens, and tokens sorted to look for repeated examples.
   const double point = 8 * (z + m * k + b + e), tangents = 12 * (d + z + m * k + b), images = 8 * 3 * (e + b);
-  return polished * (2 * point + tangents + images) + 8 * (6 * b * b + 24 * d * z) +
-         (white ? 0 : 8 * rows * d);
+  return rows * (2 * point + tangents + images) + 8 * (6 * b * b + 24 * d * z) + 16 * m * d * d +
+         24 * m * d * (d + e) + 24 * all * d;
 }
 
-// Which part of the labels is not explained, in units of |Y|, on training rows as well.
+// Are all labels explained but for rounding?
 bool explained(const Split& split, const Factors& factors) {
   return factors.held_out_error < kExplained && factors.train_error < kExplained && split.held_x.rows > 0;
 }
@@ -93,6 +95,23 @@ std::vector<Index> wide_heads(const Factors& factors, const std::vector<HeadBoun
   return out;
 }
 
+// Another layer with the same labels, of a kind that has a name. Above kLargestDense Theta is not formed, and
+// whatever might be ambiguous counts as ambiguous.
+Ambiguity ambiguity_of(const Split& split, const Split& thin, const Factors& factors,
+                       const FactorBars& bars) {
+  if (factors.dim() <= kLargestDense) {
+    const AttentionLayer dense = dense_layer(factors);
+    const Candidate candidate{pack_theta(dense.theta), pack_w(dense.w), factors.train_error,
+                              factors.held_out_error};
+    return find_ambiguity(split, {thin, thin, bars.label_error, bars.heads}, candidate);
+  }
+  if (split.tokens == 2) return {Doubt::mirror, {}};
+  if (token_groups(thin.train_x).count() > 1) return {Doubt::few_tokens, {}};
+  if (!means_are_seen(split)) return {Doubt::mean_unseen, {}};
+  if (!held_out_is_fresh(split, factors.heads())) return {Doubt::few_distinct, {}};
+  return {};
+}
+
 // The tests of prove_large() on heads in factors.
 Proof prove_factors(const Split& split, const Outside& outside, const Factors& factors,
                     const RecoverOptions& options, Effort& effort) {
@@ -105,18 +124,17 @@ Proof prove_factors(const Split& split, const Outside& outside, const Factors& f
   const FactorBars bars = factor_bars(thin, factors, LabelsAre::exact, options.seed, effort);
   if (effort.expired()) return {.doubt = Doubt::out_of_time};
   for (Index i = 0; i < factors.heads(); ++i) proof.heads.push_back(i);
-  if (!bars.resolved) return proof;
+  if (!bars.resolved || !unseen_directions(thin).empty()) return proof;
   proof.response = bars.response;
   proof.relative = outside.relative(factors, bars.heads);
+  for (HeadBound& bar : proof.relative) bar = {std::max(bar.theta, kTrimmed), std::max(bar.w, kTrimmed)};
   proof.heads = wide_heads(factors, proof.relative, kWidestBar);
   if (!proof.heads.empty()) return proof;
-  if (token_groups(thin.train_x).count() > 1)
-    proof.doubt = Doubt::few_tokens;
-  else if (!means_are_seen(split))
-    proof.doubt = Doubt::mean_unseen;
-  else if (!held_out_is_fresh(split, factors.heads()))
-    proof.doubt = Doubt::few_distinct;
-  else if (!explained(split, factors))
+  Ambiguity other = ambiguity_of(split, thin, factors, bars);
+  if (other.doubt != Doubt::none) {
+    proof.doubt = other.doubt;
+    proof.heads = std::move(other.heads);
+  } else if (!explained(split, factors))
     proof.doubt = Doubt::structure;
   else if (!factors_come_back(thin, factors, options.seed, effort))
     proof.doubt = effort.expired() ? Doubt::out_of_time : Doubt::another_layer;
@@ -129,6 +147,9 @@ Proof prove_factors(const Split& split, const Outside& outside, const Factors& f
 Challenge test_noise(const Split& white, const Outside& outside, const RecoverOptions& options,
                      Effort& effort, Factors& best, std::vector<HeadBound>& bars, Certificate& certificate) {
   Challenge out;
+  MemoryBudget(effort.execution())
+      .require(predicted_bytes(white, best.ranks, static_cast<double>(white.train_x.rows)),
+               "the recovery from labels with noise");
   best = timed_in(certificate, "polish", [&] {
     return polish(white, best, {.damping = 1e-6, .ridge = 1e-12}, "polish", effort).factors;
   });
@@ -146,8 +167,8 @@ Challenge test_noise(const Split& white, const Outside& outside, const RecoverOp
   again.heads = best.heads();
   again.starts = 2;
   Certificate aside;
-  const FactorSearch second =
-      timed_in(certificate, "starts", [&] { return search_factors(white, again, effort, aside); });
+  FactorSearch second;
+  timed_in(certificate, "starts", [&] { return search_factors(white, again, effort, aside, second), 0; });
   if (effort.expired() || second.best.heads() != best.heads()) return out;
   const Factors other = matched_to(
       best, polish(white, second.best, {.damping = 1e-6, .ridge = 1e-12}, "polish", effort).factors);
@@ -190,8 +211,8 @@ void describe_heads(const Factors& factors, const std::vector<HeadBound>& bars, 
 }
 
 // Why heads in factors were not found.
-void explain_search(const Split& white, const FactorSearch& search, const RecoverOptions& options,
-                    Certificate& c) {
+void explain_search(const Split& white, const FactorSearch& search, const Challenge& noise,
+                    const RecoverOptions& options, Certificate& c) {
   const double equations = equations_per_unknown(white, search.best.ranks);
   if (c.status == RecoveryStatus::stalled) {
     c.reason = fmt::format("The time limit came first; {} heads leave {:.1e} of the held-out labels so far.",
@@ -205,12 +226,17 @@ void explain_search(const Split& white, const FactorSearch& search, const Recove
         "equations per unknown of heads of rank {}, and descent needs about 50.",
         search.best.train_error, search.best.held_out_error, equations, first_rank(white, options));
     c.advice = "Give more examples; where you can choose them, take 4 to 8 tokens per example.";
+  } else if (noise.leaves_noise) {
+    c.reason = noise.agrees ? "The labels are too noisy: errors of half the size of a head would not show."
+                            : "Two starts explain the labels up to noise, with different heads.";
+    c.advice = "Give more examples, or labels with less noise.";
   } else {
     c.reason =
         fmt::format("Heads of rank {} leave {:.1e} of the held-out labels, and what is left is not noise.",
                     *std::max_element(search.best.ranks.logits.begin(), search.best.ranks.logits.end()),
                     c.held_out_error);
-    c.advice = message("Raise ", option("max-heads"), " or ", option("rank"), ", or give more examples.");
+    c.advice = message("Raise ", option("max-heads"), " or ", option("rank"), " (", option("rank", "full"),
+                       " for heads of full rank), or give more examples.");
   }
 }
 
@@ -227,6 +253,24 @@ RecoveryStatus status_of(const FactorSearch& search, const Challenge& noise, con
   return search.end == DescentEnd::overfits || search.best.train_error < 0.5 * search.best.held_out_error
              ? RecoveryStatus::needs_more_examples
              : RecoveryStatus::not_identified;
+}
+
+bool is_certified(RecoveryStatus status) {
+  return status == RecoveryStatus::recovered || status == RecoveryStatus::approximate;
+}
+
+// Refuses what will not fit, before anything is allocated.
+void reserve(const Split& split, const RecoverOptions& options, Effort& effort, Certificate& certificate) {
+  backend::HeadRanks most;
+  most.logits.assign(static_cast<std::size_t>(descent_heads(options)), first_rank(split, options));
+  most.values = most.logits;
+  const double enough = 1.25 * kPolishEquations *
+                        factor_unknowns(most, split.train_x.cols, split.train_y.cols) /
+                        static_cast<double>(split.train_y.cols);
+  const double bytes =
+      predicted_bytes(split, most, std::min(static_cast<double>(split.train_x.rows), enough));
+  MemoryBudget(effort.execution()).require(bytes, "the recovery");
+  certificate.predicted_peak_bytes = static_cast<std::uint64_t>(bytes);
 }
 
 // All that a search in factors came to.
@@ -262,7 +306,7 @@ void describe(const Outcome& o, bool expired, Recovery& recovery) {
                               best.held_out_error};
     explain({first_equations(o.white, best.ranks, 1), o.options, candidate, o.noise, o.proof}, certificate);
   } else {
-    explain_search(o.white, o.search, o.options, certificate);
+    explain_search(o.white, o.search, o.noise, o.options, certificate);
   }
 }
 
@@ -278,39 +322,44 @@ bool recover_factors(const Split& split, const Units& units, const RecoverOption
                      Recovery& recovery) {
   Certificate& certificate = recovery.certificate;
   if (squared_norm(split.train_y) == 0) return false;
-  backend::HeadRanks most;
-  most.logits.assign(static_cast<std::size_t>(descent_heads(options)), first_rank(split, options));
-  most.values = most.logits;
-  const double bytes = predicted_bytes(split, most, false);
-  MemoryBudget(effort.execution()).require(bytes, "the recovery");
-  certificate.predicted_peak_bytes = static_cast<std::uint64_t>(bytes);
+  reserve(split, options, effort, certificate);
   const Whitening whitening =
       timed_in(certificate, "whiten", [&] { return whiten(split, effort.threads()); });
   const Split white = in_white(whitening, split);
   const Outside outside{whitening, units};
 
   FactorSearch search;
+  Factors& best = search.best;
   Proof proof;
   Challenge noise;
   std::vector<HeadBound> bars;
-  effort.in_time([&] {
-    search = search_factors(white, options, effort, certificate);
-    if (search.best.held_out_error < kProof) {
+  const bool finished = effort.in_time([&] {
+    search_factors(white, options, effort, certificate, search);
+    // Newton has seen the first examples only.
+    best.train_error = error_on(white.train_x, white.train_y, white.tokens, best, effort.context());
+    if (best.held_out_error < kProof) {
       proof = timed_in(certificate, "challenge",
-                       [&] { return prove_factors(white, outside, search.best, options, effort); });
+                       [&] { return prove_factors(white, outside, best, options, effort); });
       bars = proof.relative;
     } else if (!effort.expired() && search.at_minimum) {
-      noise = test_noise(white, outside, options, effort, search.best, bars, certificate);
+      noise = test_noise(white, outside, options, effort, best, bars, certificate);
     }
   });
-  if (search.best.heads() == 0) return false;
-  certificate.status = status_of(search, noise, proof, effort.expired());
-  const bool returned =
-      certificate.status == RecoveryStatus::recovered || certificate.status == RecoveryStatus::approximate;
-  if (!returned && !effort.expired() && search.best.held_out_error > kProof && options.rank == "auto" &&
-      split.train_x.cols <= kDenseFallback)
+  if (best.heads() == 0) {
+    certificate.status = RecoveryStatus::stalled;
+    certificate.reason = "The time limit came before any head was found.";
+    certificate.advice = message("Raise ", option("time-limit"), ", or give fewer examples.");
+    return true;
+  }
+  const bool late = !finished || effort.expired();
+  certificate.status = status_of(search, noise, proof, late);
+  const bool dense_may_do = options.rank == "auto" && split.train_x.cols <= kDenseFallback;
+  if (!is_certified(certificate.status) && !late && !(best.held_out_error < kProof) && dense_may_do) {
+    certificate.residual_z = certificate.noise = certificate.smallest_singular_value = std::nullopt;
+    certificate.status = {};
     return false;
-  describe({split, white, outside, options, search, noise, proof, bars}, effort.expired(), recovery);
+  }
+  describe({split, white, outside, options, search, noise, proof, bars}, late, recovery);
   return true;
 }
 

@@ -14,13 +14,26 @@ constexpr Index kUsualHeads = 8;  // rank d / 8 where the number of heads is not
 constexpr double kTrim = 30;      // singular values below so many errors, as shares, belong to no head
 constexpr double kNoTrim = 1e-9;  // and never those above this share once all digits are there
 constexpr int kMostStarts = 4;
+constexpr int kMostRounds = 4;  // of reducing
+
+// Heads whose logits are below `size` take the plain mean: no columns of Q and K.
+Factors without_faint_logits(const Factors& factors, double size) {
+  std::vector<OwnHead> heads;
+  for (Index i = 0; i < factors.heads(); ++i) {
+    heads.push_back(own_head(factors, i));
+    if (theta_norm(head_of(factors, i)) < size)
+      heads.back().q = Matrix<double>(factors.dim(), 0), heads.back().k = Matrix<double>(factors.dim(), 0);
+  }
+  return assemble(heads);
+}
 
 // Do fewer singular values and heads explain the labels as well? Surplus ones slow Newton down, because the
 // product of two vanishing factors is flat.
 Polished reduce_factors(const Split& thin, Polished found, const RecoverOptions& options, Effort& effort) {
   const double share = std::max(kNoTrim, kTrim * found.factors.held_out_error);
-  if (share > 0.5) return found;
-  Factors fewer = balanced(merge_heads(found.factors, options.heads), share, share);
+  if (!(share < 0.5)) return found;
+  const Factors fewer =
+      balanced(merge_heads(without_faint_logits(found.factors, share), options.heads), share, share);
   const bool same =
       fewer.ranks.logits == found.factors.ranks.logits && fewer.ranks.values == found.factors.ranks.values;
   if (same) return found;
@@ -29,38 +42,51 @@ Polished reduce_factors(const Split& thin, Polished found, const RecoverOptions&
   return trimmed.factors.held_out_error < allowed ? std::move(trimmed) : std::move(found);
 }
 
-// Newton from the end of a descent. Noise is explained by a minimum that generalises.
-struct Newton {
-  const Split& white;
-  const RecoverOptions& options;
-  Effort& effort;
-  Certificate& certificate;
-  Polished best = {};
-  double seconds = 0;  // of all calls
+class Newton final : public Successor {
+ public:
+  Newton(const Split& white, const RecoverOptions& options, Effort& effort, Certificate& certificate,
+         FactorSearch& found)
+      : white_(white), options_(options), effort_(effort), certificate_(certificate), found_(found) {}
 
-  bool operator()(const Factors& descended) {
-    return timed(seconds, [&] { return take_over(descended); });
+  void look(const Factors& descended) override {
+    if (found_.best.heads() == 0) found_.best = copy_of(descended);
   }
+  bool take_over(const Factors& descended) override {
+    return timed(seconds_, [&] { return polish_from(descended); });
+  }
+  double seconds() const { return seconds_; }  // of all calls
 
-  bool take_over(const Factors& descended) {
-    Factors start =
-        timed_in(certificate, "reduce", [&] { return balanced(merge_heads(descended, options.heads)); });
-    const Split thin = first_equations(white, start.ranks, kPolishEquations);
+ private:
+  bool polish_from(const Factors& descended) {
+    const Factors start =
+        timed_in(certificate_, "reduce", [&] { return balanced(merge_heads(descended, options_.heads)); });
+    const Split thin = first_equations(white_, start.ranks, kPolishEquations);
     Polished next =
-        timed_in(certificate, "polish", [&] { return polish(thin, start, {}, "polish", effort); });
-    for (int round = 0; round < 3 && next.factors.held_out_error > 1e-11 && !effort.expired(); ++round) {
+        timed_in(certificate_, "polish", [&] { return polish(thin, start, {}, "polish", effort_); });
+    keep(next);
+    for (int round = 0; round < kMostRounds && !effort_.expired(); ++round) {
       const double before = next.factors.held_out_error;
-      next = timed_in(certificate, "reduce",
-                      [&] { return reduce_factors(thin, std::move(next), options, effort); });
-      if (next.factors.held_out_error > 0.5 * before) break;
+      next = timed_in(certificate_, "reduce",
+                      [&] { return reduce_factors(thin, std::move(next), options_, effort_); });
+      keep(next);
+      if (!(next.factors.held_out_error < 0.5 * before)) break;
     }
-    next = timed_in(certificate, "reduce",
-                    [&] { return reduce_factors(thin, std::move(next), options, effort); });
-    const bool better =
-        best.factors.heads() == 0 || next.factors.held_out_error < best.factors.held_out_error;
-    if (better) best = std::move(next);
-    return best.factors.held_out_error < kProof;
+    return next.factors.held_out_error < kProof;
   }
+  void keep(const Polished& next) {
+    if (polished_ && !(next.factors.held_out_error <= found_.best.held_out_error)) return;
+    polished_ = true;
+    found_.best = copy_of(next.factors);
+    found_.at_minimum = next.status == LmStatus::minimum;
+  }
+
+  const Split& white_;
+  const RecoverOptions& options_;
+  Effort& effort_;
+  Certificate& certificate_;
+  FactorSearch& found_;
+  double seconds_ = 0;
+  bool polished_ = false;
 };
 
 }  // namespace
@@ -76,31 +102,30 @@ Index first_rank(const Split& split, const RecoverOptions& options) {
   return std::max<Index>(1, (d + heads - 1) / heads);
 }
 
-FactorSearch search_factors(const Split& white, const RecoverOptions& options, Effort& effort,
-                            Certificate& certificate) {
+void search_factors(const Split& white, const RecoverOptions& options, Effort& effort,
+                    Certificate& certificate, FactorSearch& found) {
   const Index d = white.train_x.cols, e = white.train_y.cols;
   Index rank = first_rank(white, options);
-  FactorSearch out;
   const int starts =
       options.rank == "auto" && d <= kDenseFallback ? 1 : std::min(kMostStarts, options.starts);
   for (int start = 0; start < starts && !effort.expired(); ++start) {
     ++effort.starts;
     if (start >= 2 && options.rank == "auto") rank = std::min(d, 2 * rank);
-    Newton newton{white, options, effort, certificate};
-    DescentResult descent = timed_in(certificate, "descend", [&] {
+    FactorSearch next;
+    Newton newton(white, options, effort, certificate, start == 0 ? found : next);
+    const DescentResult descent = timed_in(certificate, "descend", [&] {
       return descend(white, random_factors(d, e, descent_heads(options), rank, options.seed, start), {},
-                     options.seed + static_cast<std::uint64_t>(start), std::ref(newton), effort);
+                     options.seed + static_cast<std::uint64_t>(start), newton, effort);
     });
-    add_seconds(certificate, "descend", -newton.seconds);
-    Factors next =
-        newton.best.factors.heads() > 0 ? std::move(newton.best.factors) : std::move(descent.factors);
-    certificate.trials.push_back({next.heads(), next.train_error, next.held_out_error});
-    if (start == 0 || next.held_out_error < out.best.held_out_error)
-      out = {std::move(next), descent.end, newton.best.status == LmStatus::minimum};
-    if (out.best.held_out_error < kProof || descent.end == DescentEnd::out_of_time) break;
+    add_seconds(certificate, "descend", -newton.seconds());
+    const Factors& reached = (start == 0 ? found : next).best;
+    if (start > 0)
+      certificate.trials.push_back({reached.heads(), reached.train_error, reached.held_out_error});
+    (start == 0 ? found : next).end = descent.end;
+    if (start > 0 && next.best.held_out_error < found.best.held_out_error) found = std::move(next);
+    if (found.best.held_out_error < kProof || descent.end == DescentEnd::out_of_time) break;
     if (descent.end == DescentEnd::overfits) break;  // another start would, too
   }
-  return out;
 }
 
 }  // namespace headlens::recovery

@@ -7,14 +7,15 @@
 namespace headlens::recovery {
 
 struct FactorSearch {
-  Factors best;  // polished, unless the end says otherwise
+  Factors best;  // of Newton, or of descent where Newton was not tried
   DescentEnd end = DescentEnd::out_of_steps;
   bool at_minimum = false;  // Newton ended at a minimum that is not zero: noise, or the wrong model
 };
 
 // Starts are tried in turn, the later ones with twice the rank, until one explains the held-out examples.
-FactorSearch search_factors(const Split& white, const RecoverOptions& options, Effort& effort,
-                            Certificate& certificate);
+// `found` holds the best so far at any moment, should the time limit end the search.
+void search_factors(const Split& white, const RecoverOptions& options, Effort& effort,
+                    Certificate& certificate, FactorSearch& found);
 
 // Coordinates of the tokens up to which the search among all entries of Theta follows where one start in
 // factors finds nothing.

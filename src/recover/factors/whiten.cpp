@@ -16,7 +16,7 @@ namespace headlens::recovery {
 namespace {
 
 constexpr double kWhite = 2;        // largest over smallest eigenvalue of tokens that are left as they are
-constexpr double kNothing = 1e-20;  // of the largest eigenvalue: outside the span of the tokens
+constexpr double kNothing = 1e-14;  // of the largest eigenvalue: outside the span of the tokens
 
 Matrix<double> turned(MatrixView<const double> x, const Matrix<double>& turn, int threads) {
   Matrix<double> out(x.rows, turn.cols());
@@ -33,18 +33,15 @@ Whitening whiten(const Split& split, int threads) {
   for (Index i = 0; i < d * d; ++i) moment.data()[i] /= static_cast<double>(split.train_x.rows);
   const SymmetricEigen eigen = symmetric_eigen(moment.view());
   Whitening out;
-  out.dimension = d;
   const double largest = eigen.ok() ? eigen.values.back() : 0;
   if (!(largest > 0)) return out;
   const double mean = std::sqrt(largest * std::max(eigen.values.front(), 0.0));
   if (largest < kWhite * eigen.values.front() && mean > 0.5 && mean < 2) return out;
   out.plain = false;
-  out.dimension = 0;
   Matrix<double> scaled = Matrix<double>::zeros(d, d);
   for (Index j = 0; j < d; ++j) {
     const double value = eigen.values[static_cast<std::size_t>(j)];
     if (!(value > kNothing * largest)) continue;
-    ++out.dimension;
     for (Index i = 0; i < d; ++i) scaled(j, i) = eigen.vectors(j, i) * std::pow(value, -0.25);
   }
   out.turn = Matrix<double>(d, d);

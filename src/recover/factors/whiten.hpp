@@ -10,8 +10,7 @@ namespace headlens::recovery {
 
 struct Whitening {
   bool plain = true;    // T = 1
-  Matrix<double> turn;  // T (d, d), symmetric
-  Index dimension = 0;  // of the span of the tokens; T is zero outside
+  Matrix<double> turn;  // T (d, d), symmetric; zero outside the span of the tokens
   Matrix<double> train_x, held_x;
 };
 
