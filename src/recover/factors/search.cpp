@@ -10,9 +10,10 @@
 namespace headlens::recovery {
 namespace {
 
-constexpr Index kUsualHeads = 8;  // rank d / 8 where the number of heads is not known
-constexpr double kTrim = 30;      // singular values below so many errors, as shares, belong to no head
-constexpr double kNoTrim = 1e-9;  // and never those above this share once all digits are there
+constexpr Index kUsualHeads = 8;     // rank d / 8 where the number of heads is not known
+constexpr double kTrim = 30;         // singular values below so many errors, as shares, belong to no head
+constexpr double kNoTrim = 1e-9;     // and never those above this share once all digits are there
+constexpr double kRounding = 1e-11;  // held-out errors below this are all the same
 constexpr int kMostStarts = 4;
 constexpr int kMostRounds = 4;  // of reducing
 
@@ -38,7 +39,7 @@ Polished reduce_factors(const Split& thin, Polished found, const RecoverOptions&
       fewer.ranks.logits == found.factors.ranks.logits && fewer.ranks.values == found.factors.ranks.values;
   if (same) return found;
   Polished trimmed = polish(thin, fewer, {.damping = 1e-5, .ridge = 1e-8}, "reduce", effort);
-  const double allowed = std::max(1e-11, 0.5 * found.factors.held_out_error);
+  const double allowed = std::max(kRounding, 0.5 * found.factors.held_out_error);
   return trimmed.factors.held_out_error < allowed ? std::move(trimmed) : std::move(found);
 }
 
@@ -73,8 +74,10 @@ class Newton final : public Successor {
     }
     return next.factors.held_out_error < kProof;
   }
+  // Of two that are at rounding the later one has fewer heads or ranks.
   void keep(const Polished& next) {
-    if (polished_ && !(next.factors.held_out_error <= found_.best.held_out_error)) return;
+    const double before = std::max(found_.best.held_out_error, kRounding);
+    if (polished_ && !(next.factors.held_out_error <= before)) return;
     polished_ = true;
     found_.best = copy_of(next.factors);
     found_.at_minimum = next.status == LmStatus::minimum;
