@@ -52,37 +52,7 @@ Matrix<T> Preconditioner::apply(const Matrix<T>& a) const {
   return out;
 }
 
-void ProjectedModel::move_to(const backend::LayerPoint& point) {
-  point_ = &as_point(point);
-  single_.moved = double_.moved = false;
-}
-
-void ProjectedModel::refresh_preconditioner(const backend::LayerPoint& point) {
-  preconditioner_.refresh(problem_, as_point(point));
-}
-
-template <class T>
-const Tangent<T>& ProjectedModel::at_point(Lazy<T>& lazy) {
-  if (!lazy.tangent) lazy.tangent.emplace(problem_);
-  if (!lazy.moved) lazy.tangent->move_to(*point_);
-  lazy.moved = true;
-  return *lazy.tangent;
-}
-
-backend::Step ProjectedModel::solve(const Matrix<double>& gradient, double mu, double tolerance, int cap,
-                                    Precision precision, const std::function<bool()>& expired) {
-  if (precision == Precision::f64)
-    return solve_step<double>(at_point(double_), gradient, mu, tolerance, cap, preconditioner_, expired);
-  return solve_step<float>(at_point(single_), gradient, mu, tolerance, cap, preconditioner_, expired);
-}
-
-void ProjectedModel::normal_product(MatrixView<const double> a, MatrixView<double> out) {
-  if (image_.rows() == 0) image_ = Matrix<double>(problem_.rows(), problem_.outputs());
-  in_double().normal_product(a, image_.view(), out);
-}
-
-Matrix<double> ProjectedModel::best_w(MatrixView<const double> z) {
-  return best_readout(*point_, z, problem_.threads());
-}
+template Matrix<float> Preconditioner::apply(const Matrix<float>&) const;
+template Matrix<double> Preconditioner::apply(const Matrix<double>&) const;
 
 }  // namespace headlens::cpu

@@ -2,23 +2,9 @@
 
 #include <utility>
 
+#include "cpu/layer/tangent_model.hpp"
+
 namespace headlens::cpu {
-namespace {
-
-template <class T>
-void convert(MatrixView<const double> from, MatrixView<T> to) {
-  for (Index i = 0; i < from.rows; ++i)
-    for (Index j = 0; j < from.cols; ++j) to(i, j) = static_cast<T>(from(i, j));
-}
-
-template <class T>
-Matrix<T> converted(MatrixView<const double> from) {
-  Matrix<T> out(from.rows, from.cols);
-  convert(from, out.view());
-  return out;
-}
-
-}  // namespace
 
 template <class T>
 Tangent<T>::Tangent(const VariableProjection& problem)
