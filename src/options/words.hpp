@@ -11,6 +11,7 @@
 #include "headlens/layer.hpp"
 #include "headlens/recover.hpp"
 #include "headlens/tasks.hpp"
+#include "headlens/variant.hpp"
 
 namespace headlens::options {
 
@@ -36,6 +37,10 @@ template <>
 inline constexpr std::string_view kWords<TaskMatrix> = "identity|shift|random";
 template <>
 inline constexpr std::string_view kWords<Inputs> = "signs|gaussian";
+template <>
+inline constexpr std::string_view kWords<Mask> = "none|causal";
+template <>
+inline constexpr std::string_view kWords<RotaryLayout> = "half|interleaved";
 template <>
 inline constexpr std::string_view kWords<HardKind> = "hard-parity|hard-rounding";
 template <>
