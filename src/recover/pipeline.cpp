@@ -25,6 +25,7 @@
 #include "recover/sculpt/sculpt.hpp"
 #include "recover/search.hpp"
 #include "recover/unit_scales.hpp"
+#include "recover/variants/recover_variant.hpp"
 
 namespace headlens {
 namespace recovery {
@@ -239,11 +240,13 @@ Recovery recover_layer(const Examples& examples, const RecoverOptions& options, 
   certificate.examples = examples.count();
   certificate.held_out = split.held_x.rows / split.tokens;
   certificate.backend = effort.context().machine.name();
-  const bool in_factors = any_layer && wants_factors(options, examples.dim()) &&
+  const bool is_variant = wants_variant(options, examples);
+  if (is_variant) recover_variant(scaled, split, units, options, effort, recovery);
+  const bool in_factors = !is_variant && any_layer && wants_factors(options, examples.dim()) &&
                           recover_factors(split, units, options, effort, recovery);
   if (!any_layer)
     learn_parity(split, options, effort, recovery);
-  else if (!in_factors)
+  else if (!in_factors && !is_variant)
     recover_heads(split, units, options, effort, recovery);
   certificate.trials.push_back({certificate.heads, certificate.train_error, certificate.held_out_error});
   certificate.starts = effort.starts;
@@ -271,8 +274,16 @@ bool is_shown_alone(RecoverMethod method) {
   return method == RecoverMethod::moments || method == RecoverMethod::gradient;
 }
 
+LayerVariant RecoverOptions::variant() const {
+  LayerVariant out{mask, bias};
+  if (rotary != "none") out.rotary = read_rotary(rotary);
+  return out;
+}
+
 void RecoverOptions::validate() const {
   check_ranges(*this);
+  require(variant().plain() || method == RecoverMethod::varpro, option("method"), ": ", name(method),
+          " given, but layers with a mask, biases or rotary positions are recovered by varpro alone");
   require(steps == RecoverOptions{}.steps || method == RecoverMethod::gradient, option("steps"), ": ", steps,
           " given, but only method gradient counts them; the method is ", name(method));
   const bool plain_sculpting =
