@@ -18,6 +18,7 @@
 #include "recover/factors/phases.hpp"
 #include "recover/factors/whiten.hpp"
 #include "recover/variants/variant_proof.hpp"
+#include "recover/variants/variant_structure.hpp"
 
 namespace headlens::recovery {
 namespace {
@@ -25,6 +26,7 @@ namespace {
 constexpr double kAgreement = 0.05;  // relative distance at which two starts have found the same noisy heads
 constexpr double kWidestNoisyBar = 0.5;
 constexpr double kFewestEquations = 1;
+constexpr double kStructure = 5;  // standard errors: noise does not reach so far in one test of a million
 
 // Columns of Q and K: as given, or d / m.
 Index rotary_rank(const RecoverOptions& options, Index dim) {
@@ -62,8 +64,9 @@ NoiseTest test_noise(const VariantData& data, const VariantOutside& outside, con
   NoiseTest out;
   const Whiteness white = residual_whiteness(data.split, residual_of(data, best, effort.threads()),
                                              best.shape.heads, options.seed);
-  certificate.residual_z = std::max(std::abs(white.between_tokens), white.with_functions);
-  out.leaves_noise = white.is_noise();
+  const double distances = distance_structure(data, best, effort.threads());
+  certificate.residual_z = std::max({std::abs(white.between_tokens), white.with_functions, distances});
+  out.leaves_noise = white.is_noise() && distances < kStructure;
   if (!out.leaves_noise) return out;
   for (int again = 0; again < options.starts && !out.agrees && !effort.expired(); ++again) {
     const VariantCandidate other =

@@ -10,7 +10,9 @@
 namespace headlens::recovery {
 namespace {
 
-constexpr int kFewStarts = 2;  // for a number of heads that may be too small
+constexpr int kFewStarts = 2;        // for a number of heads that may be too small
+constexpr double kMirrorBelow = 0.5;  // held-out errors at which the heads are about right
+constexpr double kMirrorHelps = 0.8;
 
 // Logits of deviation 1/2: entries of Theta' of 0.5 / d, of Q and K of 0.7 / (d^2 r)^(1/4).
 Matrix<double> random_parameters(const VariantShape& shape, std::uint64_t seed, int start) {
@@ -47,12 +49,42 @@ VariantCandidate finish(const VariantData& data, VariantCandidate found, Effort&
   return next.held_out_error <= std::max(found.held_out_error, 1e-13) ? std::move(next) : std::move(found);
 }
 
+// The pair of columns with its second columns reflected. A pair that hardly turns between the tokens of an example
+// shows q_1 k_1^T + q_2 k_2^T, which this keeps, and hardly shows q_1 k_2^T - q_2 k_1^T, which changes its sign: no
+// path of small steps leads from one sign to the other.
+Matrix<double> mirrored(const VariantCandidate& c, Index head, Index pair) {
+  Matrix<double> out = headlens::copy_of(c.parameters);
+  const Index second = c.shape.variant.rotary->columns(pair, c.shape.rank).second;
+  for (Index q = 0; q < c.shape.dim; ++q)
+    for (const Index part : {head, c.shape.heads + head}) out(q, part * c.shape.rank + second) *= -1;
+  return out;
+}
+
+// Mirrors the pairs of all heads in turn, slowest first, and keeps what explains more, until nothing does.
+VariantCandidate mirror_pairs(const VariantData& data, VariantCandidate found, Effort& effort) {
+  if (!found.shape.rotary()) return found;
+  const LmOptions lm{.ridge = 1e-8, .mu = 1e-4, .max_steps = 40, .stall_steps = 6};
+  const Index pairs = found.shape.variant.rotary->pairs(found.shape.rank);
+  Index since = 0;  // tries without a gain
+  for (Index pair = pairs - 1; since < pairs * found.shape.heads; pair = pair > 0 ? pair - 1 : pairs - 1)
+    for (Index head = 0; head < found.shape.heads; ++head, ++since) {
+      if (!(found.held_out_error > kProof && found.held_out_error < kMirrorBelow) || effort.must_stop())
+        return found;
+      VariantCandidate next = solve_from(data, found.shape, mirrored(found, head, pair), lm, "mirror", effort);
+      if (!(next.held_out_error < kMirrorHelps * found.held_out_error)) continue;
+      found = std::move(next);
+      since = -1;
+    }
+  return found;
+}
+
 VariantCandidate solve_start(const VariantData& data, Index heads, std::uint64_t seed, int start,
                              Effort& effort) {
   const VariantShape shape = data.shape(heads);
   const VariantData thin = first_examples(data, heads, kEnoughEquations);
   VariantCandidate found =
       solve_from(thin, shape, random_parameters(shape, seed, start), {}, "search", effort);
+  found = mirror_pairs(thin, std::move(found), effort);
   if (thin.split.train_x.rows == data.split.train_x.rows) return found;
   return solve_from(data, shape, std::move(found.parameters), {.ridge = 1e-14, .mu = 1e-5, .stall_steps = 8},
                     "search", effort);
