@@ -26,6 +26,7 @@
 #include "recover/search.hpp"
 #include "recover/unit_scales.hpp"
 #include "recover/variants/recover_variant.hpp"
+#include "recover/variants/variant_structure.hpp"
 
 namespace headlens {
 namespace recovery {
@@ -84,6 +85,11 @@ void test_noisy(const Split& split, const Units& units, const Starts& starts, Ef
   const Whiteness white = residual_whiteness(split, found.best, options.seed, effort.threads());
   found.challenge.leaves_noise = white.is_noise();
   certificate.residual_z = std::max(std::abs(white.between_tokens), white.with_functions);
+  if (found.challenge.leaves_noise) {  // of a layer whose logits depend on places, say
+    const double z = distance_structure(split, found.best.theta, found.best.w, effort.threads());
+    found.challenge.leaves_noise = z < kStructure;
+    if (z >= kStructure) certificate.residual_z = std::max(*certificate.residual_z, z);
+  }
   // Heads that are faint or nearly parallel hide from random functions. Small problems try another head in
   // sharpen().
   if (found.challenge.leaves_noise && found.best.held_out_error < kNear &&

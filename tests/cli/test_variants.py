@@ -168,7 +168,7 @@ def test_noise_is_approximate_and_bars_cover(tmp_path):
             j = min((0, 1), key=lambda j: np.linalg.norm(pair["found"][i] - pair["true"][j]))
             theta = np.linalg.norm(pair["found"][i] - pair["true"][j]) / np.linalg.norm(pair["true"][j])
             w = np.linalg.norm(layer["W"][i] - truth["W"][j]) / np.linalg.norm(truth["W"][j])
-            held += (theta < head["theta_error_bar"]) + (w < head["w_error_bar"])
+            held += int(theta < head["theta_error_bar"]) + int(w < head["w_error_bar"])
     assert held >= 7
 
 

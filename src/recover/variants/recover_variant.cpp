@@ -26,7 +26,6 @@ namespace {
 constexpr double kAgreement = 0.05;  // relative distance at which two starts have found the same noisy heads
 constexpr double kWidestNoisyBar = 0.5;
 constexpr double kFewestEquations = 1;
-constexpr double kStructure = 5;  // standard errors: noise does not reach so far in one test of a million
 
 // Columns of Q and K: as given, or d / m.
 Index rotary_rank(const RecoverOptions& options, Index dim) {
@@ -83,6 +82,13 @@ NoiseTest test_noise(const VariantData& data, const VariantOutside& outside, con
     return bar.theta < kWidestNoisyBar && bar.w < kWidestNoisyBar;
   });
   return out;
+}
+
+// At a minimum that is not zero, bars count on being at it.
+VariantCandidate settle(const VariantData& data, VariantCandidate best, Effort& effort) {
+  const VariantShape shape = best.shape;
+  const LmOptions tight{.ridge = 1e-14, .mu = 1e-6, .stall_steps = 8, .flat = kTight};
+  return solve_from(data, shape, std::move(best.parameters), tight, "polish", effort);
 }
 
 RecoveryStatus status_of(const VariantData& data, const VariantCandidate& best, const Proof& proof,
@@ -254,6 +260,8 @@ void recover_variant(const Examples& scaled, const Split& split, const Units& un
       return options.heads ? search_variant(data, *options.heads, options.starts, options.seed, effort)
                            : count_variant_heads(data, options, effort, certificate);
     });
+    if (!(best.held_out_error < kProof) && !effort.expired())
+      best = timed_in(certificate, "polish", [&] { return settle(data, std::move(best), effort); });
     if (best.held_out_error < kProof)
       proof = timed_in(certificate, "challenge",
                        [&] { return prove_variant(data, outside, best, options.seed, effort); });

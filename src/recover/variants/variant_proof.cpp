@@ -83,7 +83,7 @@ double variant_distance(const VariantCandidate& a, const VariantCandidate& b) {
 
 Proof prove_variant(const VariantData& data, const VariantOutside& outside, const VariantCandidate& candidate,
                     std::uint64_t seed, Effort& effort) {
-  const VariantData thin = first_examples(data, candidate.shape.heads, kEnoughEquations);
+  const VariantData thin = first_examples(data, candidate.shape.heads, kVariantEquations);
   Proof proof;
   proof.doubt = Doubt::wide_bars;
   proof.pools_mean.assign(static_cast<std::size_t>(candidate.shape.heads), false);

@@ -81,7 +81,7 @@ VariantCandidate mirror_pairs(const VariantData& data, VariantCandidate found, E
 VariantCandidate solve_start(const VariantData& data, Index heads, std::uint64_t seed, int start,
                              Effort& effort) {
   const VariantShape shape = data.shape(heads);
-  const VariantData thin = first_examples(data, heads, kEnoughEquations);
+  const VariantData thin = first_examples(data, heads, kVariantEquations);
   VariantCandidate found =
       solve_from(thin, shape, random_parameters(shape, seed, start), {}, "search", effort);
   found = mirror_pairs(thin, std::move(found), effort);

@@ -28,7 +28,7 @@ double variant_unknowns(const VariantShape& shape, Index outputs);
 double equations_per_unknown(const VariantData& data, Index heads);
 // The first examples, so many equations per unknown.
 VariantData first_examples(const VariantData& data, Index heads, double equations);
-inline constexpr double kEnoughEquations = 8;
+inline constexpr double kVariantEquations = 8;
 
 std::unique_ptr<backend::LayerProblem> pose(const VariantData& data, const VariantShape& shape,
                                             const Effort& effort);
