@@ -78,6 +78,7 @@ void add_predict(Command& app);
 void add_evaluate(Command& app);
 void add_recover(Command& app);
 void add_compare(Command& app);
+void add_match(Command& app);
 void add_inspect(Command& app);
 void add_study(Command& app);
 void add_report(Command& app);
