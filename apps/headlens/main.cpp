@@ -66,6 +66,7 @@ void describe(Command& app) {
   add_recover(app);
   add_compare(app);
   add_match(app);
+  add_check(app);
   add_inspect(app);
   add_study(app);
   add_report(app);

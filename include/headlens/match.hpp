@@ -35,6 +35,7 @@ struct LayerHeads {
   Array turned_query, turned_key;  // (m, r): biases that rotary positions turn; empty: none
   Array constant;                  // c (e); empty: none
   std::optional<Rotary> rotary;
+  Mask mask = Mask::none;  // of layer files; checkpoints do not tell
 
   Index heads() const { return q.dim(0); }
   Index dim() const { return q.dim(1); }

@@ -31,6 +31,16 @@ bool is_layer(const NamedArrays& tensors) {
   return tensors.count("Theta") > 0 || (tensors.count("Q") > 0 && tensors.count("K") > 0);
 }
 
+// `rotary` (3): base, layout (0 half, 1 interleaved) and share.
+std::optional<Rotary> read_rotary_array(const NamedArrays& tensors, const std::string& name) {
+  if (tensors.count("rotary") == 0) return std::nullopt;
+  const Array array = as_doubles(tensors, "rotary", name);
+  expect_shape(array, {3}, "rotary", name);
+  return Rotary{.base = array.at(0),
+                .layout = array.at(1) == 0 ? RotaryLayout::half : RotaryLayout::interleaved,
+                .share = array.at(2)};
+}
+
 LayerHeads read_layer(const NamedArrays& tensors, const HeadsSource& source, const std::string& name) {
   LayerHeads out;
   if (tensors.count("Theta") > 0) {
@@ -59,7 +69,8 @@ LayerHeads read_layer(const NamedArrays& tensors, const HeadsSource& source, con
     expect_shape(out.constant, {out.outputs()}, "constant", name);
   }
   out.name = name;
-  out.rotary = source.rotary;
+  out.rotary = source.rotary ? source.rotary : read_rotary_array(tensors, name);
+  if (tensors.count("causal") > 0 && as_doubles(tensors, "causal", name).at(0) != 0) out.mask = Mask::causal;
   require(!out.rotary || !out.k.empty(), name,
           ": with rotary positions a layer has factors Q and K, not Theta");
   return out;
