@@ -21,7 +21,8 @@ using matching::Change;
 using matching::Convention;
 using matching::View;
 
-constexpr Index kSearchRows = 384;  // a wrong convention misses by percents: a few hundred rows tell
+constexpr Index kSearchRows = 128;  // a wrong convention misses by percents: a hundred rows tell
+constexpr Index kBlameRows = 384;   // a refit of the outputs of a head has some tens of unknowns per output
 
 struct Problem {
   std::optional<AttentionWeights> weights;
@@ -38,6 +39,9 @@ struct Problem {
                      c.ignores_lengths ? x.dim(1) : length(i),
                      layer.mask == Mask::causal});
     return out;
+  }
+  Index examples_of(Index rows) const {
+    return std::min(data.examples.count(), std::max<Index>(1, rows / data.examples.tokens()));
   }
   Index length(Index example) const {
     return data.lengths.empty() ? data.examples.tokens() : data.lengths[static_cast<std::size_t>(example)];
@@ -153,10 +157,11 @@ Blamed blame_heads(const Problem& p, const Convention& c, Index examples, double
   return out;
 }
 
-// The best one first; then that of the file, and the next best ones with few changes.
+// That of the file first, then the best one, and the next best ones with few changes.
 std::vector<std::string> suspicious_conventions(const std::vector<TriedConvention>& tried) {
   constexpr std::size_t most = 8;
-  std::vector<std::string> out{tried.front().convention, "as stored"};
+  std::vector<std::string> out{"as stored"};
+  if (tried.front().convention != out.front()) out.push_back(tried.front().convention);
   const auto is_pair = [](const std::string& name) { return name.find(", ") != std::string::npos; };
   for (const bool pairs : {false, true})
     for (std::size_t i = 0, taken = 0; i < tried.size() && taken < most; ++i) {
@@ -175,12 +180,15 @@ void find_damage(const Problem& p, Search& search, const Execution& execution, C
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     execution.report("heads", static_cast<double>(i), static_cast<double>(candidates.size()));
     const Convention& c = search.conventions.at(candidates[i]);
-    Blamed blamed = blame_heads(p, c, search.examples, out.tolerance);
-    const bool better = blamed.repaired(out.tolerance) &&
-                        (!best->repaired(out.tolerance) || blamed.damage.size() < best->damage.size());
-    if (i > 0 && !better) continue;
+    Blamed blamed = blame_heads(p, c, p.examples_of(kBlameRows), out.tolerance);
+    const bool repaired = blamed.repaired(out.tolerance), before = best && best->repaired(out.tolerance);
+    // Where no refit helps, the convention of least error stands.
+    const bool better = repaired ? !before || blamed.damage.size() < best->damage.size()
+                                 : !before && candidates[i] == out.tried.front().convention;
+    if (best && !better) continue;
     best = std::move(blamed);
     search.best = c;
+    if (repaired && best->damage.size() == 1) break;
   }
   out.constant_share = best->constant_share;
   out.damage = best->damage;
@@ -232,9 +240,7 @@ Check check_tensors(NamedArrays tensors, const HeadsSource& source, const CheckE
   require(ex.dim() == p.as_stored.dim() && ex.outputs() == p.as_stored.outputs(), "check: ", name,
           " has (d, e) = (", p.as_stored.dim(), ", ", p.as_stored.outputs(), ") and the examples have (",
           ex.dim(), ", ", ex.outputs(), ")");
-  Search search{.problem = p,
-                .examples = std::min(ex.count(), std::max<Index>(1, kSearchRows / ex.tokens())),
-                .best = {}};
+  Search search{.problem = p, .examples = p.examples_of(kSearchRows), .best = {}};
   search_conventions(search, execution);
   Check out{.tolerance = options.tolerance};
   for (const auto& [convention, error] : search.errors) out.tried.push_back({convention, error});
