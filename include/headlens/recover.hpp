@@ -44,13 +44,18 @@ struct RecoverOptions {
   std::optional<Index> heads;  // empty: found from the data
   Index max_heads = 16;        // when they are
   std::string rank = "auto";   // of the heads' factors: auto, full (all entries of Theta) or a number
-  int starts = 6;              // for each number of heads
+  // What is known of the layer beyond its heads (variant.hpp). A wrong variant does not explain the labels.
+  Mask mask = Mask::none;
+  bool bias = false;
+  std::string rotary = "none";  // or as read_rotary() has it
+  int starts = 6;               // for each number of heads
   RecoverStart start = RecoverStart::random;
   int steps = 3000;       // of `gradient`, for each start
   bool best_fit = false;  // the best layer of `heads` heads for labels of any origin; never called recovered
   std::uint64_t seed = 0;
   std::optional<double> time_limit_seconds;  // ends with a status; never changes an answer that is reached
 
+  LayerVariant variant() const;
   void validate() const;
 };
 
@@ -109,6 +114,7 @@ struct BestFitReport {
 
 struct Certificate {
   RecoveryStatus status = RecoveryStatus::not_identified;
+  LayerVariant variant;  // what was asked for: the heads are those of a layer of this kind
   // Without a certified layer: why there is none, what to do next, the heads that are not determined, and the
   // directions (each of d entries) along which the tokens never vary.
   std::string reason;

@@ -80,7 +80,11 @@ LayerHeads read_layer(const NamedArrays& tensors, const HeadsSource& source, con
 
 LayerHeads heads_of(const AttentionLayer& layer, const std::string& name) {
   LayerHeads out;
-  out.name = name, out.q = layer.theta, out.v = layer.w;
+  out.name = name, out.v = layer.w;
+  out.q = layer.variant.rotary ? layer.q : layer.theta;
+  out.k = layer.variant.rotary ? layer.k : Array();
+  out.rotary = layer.variant.rotary, out.mask = layer.variant.mask;
+  out.query_bias = layer.query_bias, out.constant = layer.constant;
   return out;
 }
 

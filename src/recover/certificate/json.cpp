@@ -113,6 +113,7 @@ Json phases_json(const Certificate& c) {
 
 std::string to_json(const Certificate& c) {
   const Json out{{"status", name(c.status)},
+                 {"variant", name(c.variant)},
                  {"reason", c.reason},
                  {"advice", c.advice.spelled(on_command_line)},
                  {"heads_in_doubt", c.heads_in_doubt},

@@ -128,6 +128,7 @@ std::string heads_text(const Certificate& c) {
 
 std::string in_words(const Certificate& c, const Spelling& spelling) {
   std::string text = fmt::format("status            {}\n", name(c.status));
+  if (!c.variant.plain()) text += fmt::format("variant           {}\n", name(c.variant));
   if (!c.reason.empty()) text += fmt::format("why               {}\n", c.reason);
   if (!c.advice.empty()) text += fmt::format("what next         {}\n", c.advice.spelled(spelling));
   const std::string held_out =
