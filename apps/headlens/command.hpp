@@ -80,6 +80,7 @@ void add_recover(Command& app);
 void add_compare(Command& app);
 void add_match(Command& app);
 void add_check(Command& app);
+void add_export_layer(Command& app);
 void add_inspect(Command& app);
 void add_study(Command& app);
 void add_report(Command& app);
