@@ -10,6 +10,10 @@ LAYOUTS = ("bert", "llama", "torch", "gpt2", "transformer-lens")
 
 def store(layout, w):
     """q, k, v, o and biases in the tensors of a layout."""
+    return {name: np.ascontiguousarray(array) for name, array in tensors_of(layout, w).items()}
+
+
+def tensors_of(layout, w):
     if layout == "torch":
         return {
             "attn.in_proj_weight": np.concatenate([w[n] for n in "qkv"]),
@@ -53,7 +57,7 @@ def load(layout, t):
         out = {n: t[f"blocks.0.attn.W_{n.upper()}"].transpose(0, 2, 1).reshape(-1, D) for n in "qkv"}
         out |= {"b" + n: t[f"blocks.0.attn.b_{n.upper()}"].ravel() for n in "qkv"}
         return out | {"o": t["blocks.0.attn.W_O"].reshape(-1, D).T, "bo": t["blocks.0.attn.b_O"]}
-    like = store(layout, {n: n for n in ("q", "k", "v", "o", "bq", "bk", "bv", "bo")})
+    like = tensors_of(layout, {n: n for n in ("q", "k", "v", "o", "bq", "bk", "bv", "bo")})
     return {part: t[name] for name, part in like.items()}
 
 
