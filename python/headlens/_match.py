@@ -27,7 +27,13 @@ def _table(rows: list[dict[str, Any]], columns: tuple[str, ...]) -> str:
 
 @dataclass(frozen=True, repr=False)
 class Match:
-    """Which head is which, and how two layers are related; the words are those of `headlens match --json`."""
+    """Which head is which, and how two layers are related; the words are those of `headlens match --json`.
+
+    >>> import headlens
+    >>> layer = headlens.AttentionLayer.random(heads=6, dim=8)
+    >>> headlens.match(layer, layer).moved
+    []
+    """
 
     verdict: str
     """same, derived or unrelated."""
@@ -66,7 +72,13 @@ class Match:
 
 @dataclass(frozen=True, repr=False)
 class Check:
-    """Whether weights produce outputs; the words are those of `headlens check --json`."""
+    """Whether weights produce outputs; the words are those of `headlens check --json`.
+
+    >>> import headlens
+    >>> layer = headlens.AttentionLayer.random(heads=2, dim=6)
+    >>> headlens.check(layer, *layer.examples(20)).fits
+    True
+    """
 
     fits: bool
     convention: str

@@ -182,7 +182,9 @@ def printed(tmp_path_factory):
         if example.startswith("match layer.npz"):
             layer = dict(np.load(folder / "layer.npz"))
             np.savez(folder / "pruned.npz", **{name: array[:1] for name, array in layer.items()})
-            np.savez(folder / "like.npz", **{f"W_{name}": np.zeros((8, 4)) for name in "QKV"}, W_O=np.zeros((4, 8)))
+            np.savez(
+                folder / "like.npz", **{f"W_{name}": np.zeros((8, 4)) for name in "QKV"}, W_O=np.zeros((4, 8))
+            )
             np.savez(folder / "damaged.npz", Theta=layer["Theta"] * [[[1]], [[-1]]], W=layer["W"])
         words = example.split()
         name = next(c for n in (2, 1) if (c := " ".join(words[:n])) in sum(COMMANDS.values(), []))

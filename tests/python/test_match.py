@@ -1,9 +1,8 @@
 """headlens.match and headlens.check: layers, state dicts and files, with the words of the program."""
 
+import headlens
 import numpy as np
 import pytest
-
-import headlens
 
 
 def state(rng, m=6, d=12, r=2):
