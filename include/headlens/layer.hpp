@@ -41,8 +41,8 @@ FactoredLayer factors_of(const AttentionLayer& layer);
 struct Examples {
   Array x;  // (n, k, d), float64
   Array y;  // (n, k, e), float64
-  // Tokens of every example, 1 .. k: the first ones. Empty where all have k. The other tokens are padding: they
-  // are seen by none, have no label, and are zero in x and y.
+  // Tokens of every example, 1 .. k: the first ones. Empty where all have k. The other tokens are padding:
+  // they are seen by none, have no label, and are zero in x and y.
   std::vector<Index> lengths = {};
 
   Index count() const { return x.dim(0); }
@@ -61,10 +61,10 @@ Examples make_examples(Array x, Array y, const Array& lengths, const std::string
 // Error unless the layer is plain: `reader` ("inspect") says who asks.
 void require_plain(const AttentionLayer& layer, const std::string& reader);
 
-// .npz with `Theta` and `W`, or with `Q`, `K`, `V` and `O`; .npz with `X` and `Y`, and `lengths` where there is
-// padding. Layers with variants also have `query_bias` (m, d), `constant` (e), `causal` (1), and `rotary` (3):
-// base, layout (0 half, 1 interleaved) and share; those with `rotary` have `Q`, `K` (m, d, r) and `W` or `V`, `O`.
-// Loading a layer that was written as uncertified is noted.
+// .npz with `Theta` and `W`, or with `Q`, `K`, `V` and `O`; .npz with `X` and `Y`, and `lengths` where there
+// is padding. Layers with variants also have `query_bias` (m, d), `constant` (e), `causal` (1), and `rotary`
+// (3): base, layout (0 half, 1 interleaved) and share; those with `rotary` have `Q`, `K` (m, d, r) and `W` or
+// `V`, `O`. Loading a layer that was written as uncertified is noted.
 AttentionLayer load_layer(const std::filesystem::path& path, const Execution& execution);
 enum class Certified {
   yes,
@@ -81,6 +81,7 @@ struct Tokens {
   Array x;  // (n, k, d)
   std::vector<Index> lengths = {};
 };
+Tokens make_tokens(Array x, const Array& lengths, const std::string& name = "tokens");
 Tokens load_tokens(const std::filesystem::path& path, const Execution& execution);
 void save_examples(const std::filesystem::path& path, const Examples& examples);
 
@@ -113,8 +114,8 @@ struct ExampleOptions {
   Index count = 100;
   Index tokens = 4;
   Inputs inputs = Inputs::signs;
-  double noise = 0;         // standard deviation of Gaussian noise on Y
-  bool padding = false;     // lengths at random from 2 .. k
+  double noise = 0;      // standard deviation of Gaussian noise on Y
+  bool padding = false;  // lengths at random from 2 .. k
   std::uint64_t seed = 0;
 
   void validate() const;
@@ -138,8 +139,8 @@ struct Comparison {
   double constant_error = 0;  // |c_a - c_b| / |c_b|, with biases
   double worst_error = 0;     // infinite when the numbers of heads differ
 };
-// Matches heads one to one so that the sum of their errors is smallest; both layers in canonical form. Errors of
-// Theta are those of what the labels tell: Theta together with the query bias, and with rotary positions
+// Matches heads one to one so that the sum of their errors is smallest; both layers in canonical form. Errors
+// of Theta are those of what the labels tell: Theta together with the query bias, and with rotary positions
 // Theta(D) = Q R_D K^T for all distances D together. Both layers are of the same variant.
 Comparison compare_layers(const AttentionLayer& a, const AttentionLayer& b);
 

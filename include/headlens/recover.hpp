@@ -35,6 +35,11 @@ enum class RecoverMethod {
   linear_algebra,  // equations over GF(2)
 };
 std::string name(RecoverMethod method);
+
+enum class VariantChoice {
+  given,      // mask, bias and rotary say what the layer is
+  automatic,  // usual variants are tried, and the simplest that explains the labels is taken
+};
 bool knows_parities(RecoverMethod method);  // brute_force and linear_algebra
 bool is_shown_alone(RecoverMethod method);  // moments and gradient
 
@@ -45,6 +50,7 @@ struct RecoverOptions {
   Index max_heads = 16;        // when they are
   std::string rank = "auto";   // of the heads' factors: auto, full (all entries of Theta) or a number
   // What is known of the layer beyond its heads (variant.hpp). A wrong variant does not explain the labels.
+  VariantChoice choice = VariantChoice::given;
   Mask mask = Mask::none;
   bool bias = false;
   std::string rotary = "none";  // or as read_rotary() has it
@@ -73,6 +79,12 @@ std::string name(RecoveryStatus status);
 struct HeadCountTrial {
   Index heads = 0;
   double train_error = 1;  // |F - Y| / |Y|
+  double held_out_error = 1;
+};
+
+// One of the variants that VariantChoice::automatic tried.
+struct VariantTrial {
+  LayerVariant variant;
   double held_out_error = 1;
 };
 
@@ -114,7 +126,10 @@ struct BestFitReport {
 
 struct Certificate {
   RecoveryStatus status = RecoveryStatus::not_identified;
-  LayerVariant variant;  // what was asked for: the heads are those of a layer of this kind
+  LayerVariant variant;  // what was asked for or found: the heads are those of a layer of this kind
+  std::vector<VariantTrial> variant_trials;
+  std::optional<Index>
+      span_dimension;  // of the tokens, where less than d: heads are determined on their span alone
   // Without a certified layer: why there is none, what to do next, the heads that are not determined, and the
   // directions (each of d entries) along which the tokens never vary.
   std::string reason;

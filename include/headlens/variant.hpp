@@ -29,17 +29,17 @@ enum class RotaryLayout {
 };
 std::string name(RotaryLayout layout);
 
-// Rotary positions: at token a the pair j of the columns of Q and K is turned by the angle a base^(-j / pairs).
-// (q_1, q_2) becomes (q_1 cos - q_2 sin, q_1 sin + q_2 cos), and so do the keys, so that logits depend on
-// a - b.
+// Rotary positions: at token a the pair j of the columns of Q and K is turned by the angle a base^(-j /
+// pairs). (q_1, q_2) becomes (q_1 cos - q_2 sin, q_1 sin + q_2 cos), and so do the keys, so that logits
+// depend on a - b.
 struct Rotary {
   double base = 10000;
   RotaryLayout layout = RotaryLayout::half;
   double share = 1;  // of the columns, the first ones: these are turned, the others are not
 
-  Index pairs(Index rank) const;                                 // share rank / 2, rounded down
+  Index pairs(Index rank) const;                                  // share rank / 2, rounded down
   std::pair<Index, Index> columns(Index pair, Index rank) const;  // that turn together
-  double frequency(Index pair, Index rank) const;                // base^(-j / pairs)
+  double frequency(Index pair, Index rank) const;                 // base^(-j / pairs)
   bool operator==(const Rotary&) const = default;
 };
 // "base=10000,layout=half" or "base=10000,layout=interleaved,share=0.5"; parts that are left out have their

@@ -30,7 +30,8 @@ std::vector<double> rotary_content(const VariantShape& shape, MatrixView<const d
     add_outer(queries, q + first, keys, k + second, 1, odd);
     add_outer(queries, q + second, keys, k + first, -1, odd);
   }
-  for (Index j = 2 * pairs; j < r; ++j) add_outer(queries, q + j, keys, k + j, 1, out.data() + 2 * pairs * size);
+  for (Index j = 2 * pairs; j < r; ++j)
+    add_outer(queries, q + j, keys, k + j, 1, out.data() + 2 * pairs * size);
   return out;
 }
 

@@ -146,16 +146,21 @@ Examples load_examples(const std::filesystem::path& path, const Execution& execu
   return make_examples(std::move(x), std::move(y), lengths->second, path.string());
 }
 
+Tokens make_tokens(Array x, const Array& lengths, const std::string& name) {
+  require(x.rank() == 3 && x.size() > 0, name, ": X has shape ", format_shape(x.shape()),
+          ", expected (n, k, d)");
+  Tokens out{std::move(x)};
+  if (lengths.size() > 0) out.lengths = read_lengths(lengths, out.x, name);
+  if (!out.lengths.empty()) out.x = without_padding(out.x, out.lengths);
+  out.x = as_double(std::move(out.x), name, "X");
+  return out;
+}
+
 Tokens load_tokens(const std::filesystem::path& path, const Execution& execution) {
   NamedArrays arrays = read_npz(path, MemoryBudget(execution).limit_bytes());
-  Tokens out{take(arrays, "X", path.string())};
-  require(out.x.rank() == 3 && out.x.size() > 0, path.string(), ": X has shape ",
-          format_shape(out.x.shape()), ", expected (n, k, d)");
-  if (const auto lengths = arrays.find("lengths"); lengths != arrays.end())
-    out.lengths = read_lengths(lengths->second, out.x, path.string());
-  if (!out.lengths.empty()) out.x = without_padding(out.x, out.lengths);
-  out.x = as_double(std::move(out.x), path.string(), "X");
-  return out;
+  const auto lengths = arrays.find("lengths");
+  const Array own = lengths == arrays.end() ? Array() : lengths->second;
+  return make_tokens(take(arrays, "X", path.string()), own, path.string());
 }
 
 void save_examples(const std::filesystem::path& path, const Examples& examples) {

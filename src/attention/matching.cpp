@@ -105,11 +105,12 @@ AttentionLayer canonical(const AttentionLayer& layer, double tolerance) {
 Comparison compare_layers(const AttentionLayer& a, const AttentionLayer& b) {
   require(a.dim() == b.dim() && a.outputs() == b.outputs(), "compare: the layers have (d, e) = (", a.dim(),
           ", ", a.outputs(), ") and (", b.dim(), ", ", b.outputs(), ")");
-  require(a.variant.mask == b.variant.mask && a.variant.bias == b.variant.bias &&
-              a.variant.rotary == b.variant.rotary &&
-              (!a.variant.rotary || a.variant.rotary->pairs(a.q.dim(2)) == b.variant.rotary->pairs(b.q.dim(2))),
-          "compare: the layers are of different kinds: ", headlens::name(a.variant), ", and ",
-          headlens::name(b.variant));
+  require(
+      a.variant.mask == b.variant.mask && a.variant.bias == b.variant.bias &&
+          a.variant.rotary == b.variant.rotary &&
+          (!a.variant.rotary || a.variant.rotary->pairs(a.q.dim(2)) == b.variant.rotary->pairs(b.q.dim(2))),
+      "compare: the layers are of different kinds: ", headlens::name(a.variant), ", and ",
+      headlens::name(b.variant));
   const AttentionLayer first = merged(with_contents(a), kSame), second = merged(with_contents(b), kSame);
   Comparison result{.heads_a = first.heads(), .heads_b = second.heads(), .matches = {}};
   const bool swap = first.heads() > second.heads();  // the assignment gives every row a column
@@ -136,9 +137,9 @@ Comparison compare_layers(const AttentionLayer& a, const AttentionLayer& b) {
     result.matches.push_back(match);
   }
   result.constant_error = constant_error(a, b);
-  result.worst_error = rows == columns ? std::max({result.worst_theta_error, result.worst_w_error,
-                                                   result.constant_error})
-                                       : kInfinity;
+  result.worst_error = rows == columns
+                           ? std::max({result.worst_theta_error, result.worst_w_error, result.constant_error})
+                           : kInfinity;
   return result;
 }
 

@@ -11,7 +11,8 @@
 namespace headlens {
 namespace {
 
-constexpr const char* kExpected = ", expected for instance base=10000,layout=half (or interleaved), share=0.5";
+constexpr const char* kExpected =
+    ", expected for instance base=10000,layout=half (or interleaved), share=0.5";
 
 double read_number(const std::string& key, const std::string& text, double least, double most) {
   double value = 0;

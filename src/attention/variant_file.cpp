@@ -76,8 +76,7 @@ AttentionLayer take_variant(NamedArrays& arrays, const std::string& file) {
     layer.variant.mask = Mask::causal;
   if (const Array* groups = find(arrays, "kv_groups"); groups && groups->size() == 1)
     layer.variant.kv_groups = static_cast<Index>(groups->at(0));
-  for (const auto& [key, to] :
-       {std::pair{"query_bias", &layer.query_bias}, {"constant", &layer.constant}})
+  for (const auto& [key, to] : {std::pair{"query_bias", &layer.query_bias}, {"constant", &layer.constant}})
     if (const Array* array = find(arrays, key)) {
       layer.variant.bias = true;
       *to = in_double(*array, file, key);
@@ -109,8 +108,8 @@ void add_variant(const AttentionLayer& layer, NamedArrays& arrays) {
   arrays.emplace("Q", layer.q);
   arrays.emplace("K", layer.k);
   const double layout = variant.rotary->layout == RotaryLayout::half ? 0 : 1;
-  arrays.emplace("rotary", Array::from(std::vector<double>{variant.rotary->base, layout, variant.rotary->share},
-                                       {3}));
+  arrays.emplace("rotary",
+                 Array::from(std::vector<double>{variant.rotary->base, layout, variant.rotary->share}, {3}));
 }
 
 AttentionLayer check_layer(AttentionLayer layer, const std::string& name) {
@@ -123,7 +122,8 @@ AttentionLayer check_layer(AttentionLayer layer, const std::string& name) {
   }
   require(layer.variant.kv_groups >= 0 &&
               (layer.variant.kv_groups == 0 || layer.heads() % layer.variant.kv_groups == 0),
-          name, ": kv_groups is ", layer.variant.kv_groups, ", which does not divide ", layer.heads(), " heads");
+          name, ": kv_groups is ", layer.variant.kv_groups, ", which does not divide ", layer.heads(),
+          " heads");
   if (!layer.variant.bias) return layer;
   const std::vector<Index> u{layer.heads(), layer.dim()}, c{layer.outputs()};
   if (layer.query_bias.size() == 0) layer.query_bias = Array(DType::f64, u);
@@ -136,7 +136,8 @@ AttentionLayer check_layer(AttentionLayer layer, const std::string& name) {
 }
 
 void require_plain(const AttentionLayer& layer, const std::string& reader) {
-  require(layer.variant.plain(), reader, " reads plain layers, without mask, biases and positions; this layer has: ",
+  require(layer.variant.plain(), reader,
+          " reads plain layers, without mask, biases and positions; this layer has: ",
           headlens::name(layer.variant));
 }
 
@@ -167,8 +168,8 @@ Array without_padding(const Array& array, const std::vector<Index>& lengths) {
 }
 
 Examples make_examples(Array x, Array y, const Array& lengths, const std::string& name) {
-  require(x.rank() == 3 && y.rank() == 3, name, ": X has shape ", format_shape(x.shape()), " and Y has shape ",
-          format_shape(y.shape()), ", expected (n, k, d) and (n, k, e)");
+  require(x.rank() == 3 && y.rank() == 3, name, ": X has shape ", format_shape(x.shape()),
+          " and Y has shape ", format_shape(y.shape()), ", expected (n, k, d) and (n, k, e)");
   std::vector<Index> own = read_lengths(lengths, x, name);
   if (own.empty() || y.dim(0) != x.dim(0) || y.dim(1) != x.dim(1))
     return make_examples(std::move(x), std::move(y), name);

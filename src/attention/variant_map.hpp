@@ -1,17 +1,18 @@
-// The layer of variant.hpp as a function of the parameters of its logits, with derivatives, for a fixed set of
-// examples. The parameters are one matrix. Without rotary positions, with a constant 1 appended to the queries
-// where there are biases,
+// The layer of variant.hpp as a function of the parameters of its logits, with derivatives, for a fixed set
+// of examples. The parameters are one matrix. Without rotary positions, with a constant 1 appended to the
+// queries where there are biases,
 //
 //   Theta' (d + bias, m d):   L^i = [X, 1] Theta'_i X^T,   so that the last row of Theta'_i is u_i;
 //
 // with rotary positions
 //
-//   Q_1 .. Q_m | K_1 .. K_m | u (d, 2 m r + m bias):   L^i = q k^T + 1 (X u_i)^T,   q, k = X Q_i, X K_i turned.
+//   Q_1 .. Q_m | K_1 .. K_m | u (d, 2 m r + m bias):   L^i = q k^T + 1 (X u_i)^T,   q, k = X Q_i, X K_i
+//   turned.
 //
 // Then P = softmax over the visible tokens and zero elsewhere, Phi = [P^1 X, .., P^m X, 1 where there are
 // biases] and F = Phi W'. The last row of W' is the constant c. Rows beyond the length of an example are zero
-// in P and Phi: their labels are zero, too, and nothing of such rows is seen. A mask lives in P alone, because
-// the derivative dP = P * (dL - <P, dL>) is zero where P is.
+// in P and Phi: their labels are zero, too, and nothing of such rows is seen. A mask lives in P alone,
+// because the derivative dP = P * (dL - <P, dL>) is zero where P is.
 //
 // Examples are cut into fixed blocks whose sums are added in order, so threads do not change a bit.
 #pragma once
@@ -49,7 +50,9 @@ class VariantMap {
   const VariantShape& shape() const { return shape_; }
 
   Matrix<T> make_activations() const { return {rows(), shape_.columns()}; }
-  Matrix<T> make_attention() const { return {rows() * shape_.heads, tokens_}; }  // (example m + head) k + token
+  Matrix<T> make_attention() const {
+    return {rows() * shape_.heads, tokens_};
+  }  // (example m + head) k + token
   Matrix<T> make_phi() const { return {rows(), shape_.features()}; }
 
   // z: the parameters' images of all tokens, turned; p the attention; phi (n k, features).

@@ -44,6 +44,12 @@ const std::vector<Option<RecoverOptions>>& options_of<RecoverOptions>() {
             ": [heads in factors](recovery.md#layers-of-the-size-people-have) are what auto takes for tokens "
             "of more than 48 coordinates"},
        &O::rank},
+      {{.name = "variant",
+        .help = message(
+            "auto tries the usual masks, biases and rotary positions and names the simplest that explains "
+            "the labels (with ",
+            option("heads"), "); given takes the three options below")},
+       choice<&O::choice>()},
       {{.name = "mask",
         .help = "tokens that a token sees: all, or those up to itself (causal)",
         .more = "; see [layers as people have them](layers.md)"},

@@ -52,6 +52,8 @@ inline constexpr std::string_view kWords<RecoverMethod> =
 template <>
 inline constexpr std::string_view kWords<RecoverStart> = "random|spectral";
 template <>
+inline constexpr std::string_view kWords<VariantChoice> = "given|auto";
+template <>
 inline constexpr std::string_view kWords<SculptForm> = "least-squares|lp";
 template <>
 inline constexpr std::string_view kWords<SpanForm> = "eigenvectors|membership";

@@ -1,5 +1,5 @@
-// Layers with masks, biases, rotary positions and padding: the map against the obvious loops, and its derivatives
-// against each other and against finite differences.
+// Layers with masks, biases, rotary positions and padding: the map against the obvious loops, and its
+// derivatives against each other and against finite differences.
 #include "attention/variant_map.hpp"
 
 #include <gtest/gtest.h>
@@ -83,10 +83,13 @@ double logit(const VariantInput& in, Index example, Index head, Index a, Index b
   double sum = 0;
   for (Index p = 0; p < d; ++p) {
     if (in.shape.variant.bias)
-      sum += x(b, p) * (in.shape.rotary() ? in.parameters(p, 2 * m * r + head) : in.parameters(d, head * d + p));
-    for (Index q = 0; q < d && !in.shape.rotary(); ++q) sum += x(a, p) * in.parameters(p, head * d + q) * x(b, q);
+      sum +=
+          x(b, p) * (in.shape.rotary() ? in.parameters(p, 2 * m * r + head) : in.parameters(d, head * d + p));
+    for (Index q = 0; q < d && !in.shape.rotary(); ++q)
+      sum += x(a, p) * in.parameters(p, head * d + q) * x(b, q);
   }
-  for (Index j = 0; j < r; ++j) sum += image(in, example, a, head * r, j) * image(in, example, b, (m + head) * r, j);
+  for (Index j = 0; j < r; ++j)
+    sum += image(in, example, a, head * r, j) * image(in, example, b, (m + head) * r, j);
   return sum;
 }
 
@@ -105,7 +108,8 @@ Matrix<double> reference(const VariantInput& in) {
         for (Index b = 0; b < seen; ++b)
           for (Index q = 0; q < d; ++q)
             for (Index c = 0; c < e; ++c)
-              row[c] += std::exp(logit(in, example, i, a, b)) / total * in.x(example * k + b, q) * in.w(i * d + q, c);
+              row[c] += std::exp(logit(in, example, i, a, b)) / total * in.x(example * k + b, q) *
+                        in.w(i * d + q, c);
       }
     }
   return out;
@@ -128,7 +132,8 @@ TEST(VariantMap, DerivativesAgreeWithDifferencesAndTheirAdjoints) {
     const VariantInput in(c);
     const VariantMap<double> map = in.map();
     Matrix<double> z = map.make_activations(), p = map.make_attention(), phi = map.make_phi();
-    Matrix<double> v(in.x.rows(), in.shape.heads * VariantInput::kOutputs), df(in.x.rows(), VariantInput::kOutputs);
+    Matrix<double> v(in.x.rows(), in.shape.heads * VariantInput::kOutputs),
+        df(in.x.rows(), VariantInput::kOutputs);
     map.evaluate(in.parameters, z, p, phi);
     map.values(in.w, v);
     Stream stream(4, "direction");
@@ -191,11 +196,14 @@ TEST(HeadContent, IsWhatNoChoiceOfFactorsChanges) {
 }
 
 TEST(Variants, ReadAndNameTheirOptions) {
-  EXPECT_EQ(name(read_rotary("base=500,layout=interleaved,share=0.25")), "base=500,layout=interleaved,share=0.25");
+  EXPECT_EQ(name(read_rotary("base=500,layout=interleaved,share=0.25")),
+            "base=500,layout=interleaved,share=0.25");
   EXPECT_EQ(read_rotary("layout=half"), Rotary{});
   EXPECT_EQ(name(LayerVariant{}), "plain");
-  EXPECT_EQ(name(LayerVariant{Mask::causal, true, Rotary{}}), "causal mask, biases, rotary base=10000,layout=half");
-  for (const char* wrong : {"", "base=1", "base=x", "layout=both", "share=0", "share=2", "half", "bass=3", "base=10,"})
+  EXPECT_EQ(name(LayerVariant{Mask::causal, true, Rotary{}}),
+            "causal mask, biases, rotary base=10000,layout=half");
+  for (const char* wrong :
+       {"", "base=1", "base=x", "layout=both", "share=0", "share=2", "half", "bass=3", "base=10,"})
     EXPECT_THROW(read_rotary(wrong), Error) << wrong;
 }
 

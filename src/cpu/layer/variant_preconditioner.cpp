@@ -21,8 +21,8 @@ void slopes_of(const VariantProblem& problem, const VariantPoint& point, Index e
     const double* mean = point.phi.view().row(row + a) + i * d;
     for (Index b = 0; b < k; ++b)
       for (Index q = 0; q < d; ++q) weighed(b, q) = p[b] * (problem.x()(row + b, q) - mean[q]);
-    gemm(Trans::yes, Trans::no, 1.0, std::as_const(weighed).view(),
-         point.v.view().block(row, i * e, k, e), 0.0, out.block(i * d, 0, d, e));
+    gemm(Trans::yes, Trans::no, 1.0, std::as_const(weighed).view(), point.v.view().block(row, i * e, k, e),
+         0.0, out.block(i * d, 0, d, e));
   }
 }
 
@@ -86,7 +86,8 @@ void VariantPreconditioner::refresh_columns(const VariantProblem& problem, const
           const double weight = bend[static_cast<std::size_t>(b)];
           all += weight;
           for (Index j = 0; j < r; ++j)
-            column(i * r + j) += weight * point.z(row + b, (m + i) * r + j) * point.z(row + b, (m + i) * r + j);
+            column(i * r + j) +=
+                weight * point.z(row + b, (m + i) * r + j) * point.z(row + b, (m + i) * r + j);
         }
         for (Index j = 0; j < r; ++j)
           column((m + i) * r + j) += all * point.z(row + a, i * r + j) * point.z(row + a, i * r + j);
@@ -116,7 +117,8 @@ Matrix<T> VariantPreconditioner::apply(const Matrix<T>& a) const {
   Matrix<T> out(a.rows(), a.cols());
   for (Index i = 0; i < a.rows(); ++i)
     for (Index j = 0; j < a.cols(); ++j)
-      out(i, j) = static_cast<T>(static_cast<double>(a(i, j)) / (columns_[static_cast<std::size_t>(j)] + mu_));
+      out(i, j) =
+          static_cast<T>(static_cast<double>(a(i, j)) / (columns_[static_cast<std::size_t>(j)] + mu_));
   return out;
 }
 

@@ -1,5 +1,5 @@
-// The recovery problem of backend/layer_problem.hpp for layers with a mask, biases or rotary positions, on the
-// processor: all parameters of the logits (attention/variant_map.hpp) with W' eliminated.
+// The recovery problem of backend/layer_problem.hpp for layers with a mask, biases or rotary positions, on
+// the processor: all parameters of the logits (attention/variant_map.hpp) with W' eliminated.
 #pragma once
 
 #include <memory>

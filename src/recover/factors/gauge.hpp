@@ -13,7 +13,8 @@ namespace headlens::recovery {
 
 class GaugeFixed final : public backend::LayerProblem {
  public:
-  // part: the projection of a direction onto those that change no head, at the points that will be asked about.
+  // part: the projection of a direction onto those that change no head, at the points that will be asked
+  // about.
   using Part = std::function<Matrix<double>(MatrixView<const double>)>;
   GaugeFixed(const backend::LayerProblem& problem, Part part, double curvature)
       : problem_(problem), part_(std::move(part)), curvature_(curvature) {}

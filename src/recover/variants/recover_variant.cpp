@@ -16,7 +16,6 @@
 #include "recover/certificate/token_span.hpp"
 #include "recover/certificate/whiteness.hpp"
 #include "recover/factors/phases.hpp"
-#include "recover/factors/whiten.hpp"
 #include "recover/variants/variant_proof.hpp"
 #include "recover/variants/variant_structure.hpp"
 
@@ -26,28 +25,24 @@ namespace {
 constexpr double kAgreement = 0.05;  // relative distance at which two starts have found the same noisy heads
 constexpr double kWidestNoisyBar = 0.5;
 constexpr double kFewestEquations = 1;
-
-// Columns of Q and K: as given, or d / m.
-Index rotary_rank(const RecoverOptions& options, Index dim) {
-  if (options.rotary == "none") return 0;
-  if (options.rank != "auto") return std::min<Index>(dim, std::stoll(options.rank));
-  return std::max<Index>(2, dim / options.heads.value_or(1));
-}
+constexpr double kUneven = 100, kNearlySingular = 1e10;  // largest over smallest second moment of the tokens
 
 double predicted_bytes(const VariantData& data, Index heads) {
   const VariantShape shape = data.shape(heads);
-  const double rows = static_cast<double>(data.split.train_x.rows), k = static_cast<double>(data.split.tokens),
-               e = static_cast<double>(data.split.train_y.cols), m = static_cast<double>(heads),
-               z = static_cast<double>(shape.columns()), b = static_cast<double>(shape.features());
+  const double rows = static_cast<double>(data.split.train_x.rows),
+               k = static_cast<double>(data.split.tokens), e = static_cast<double>(data.split.train_y.cols),
+               m = static_cast<double>(heads), z = static_cast<double>(shape.columns()),
+               b = static_cast<double>(shape.features());
   // Two points, tangents in both precisions, images of conjugate gradients, Gram matrices and factors.
   const double point = 8 * (z + m * k + b + m * e + e), tangents = 12 * (z + m * k + m * e + b);
   return rows * (2 * point + tangents + 40 * e) + 8 * (6 * b * b + 24 * z * static_cast<double>(shape.dim));
 }
 
 VariantOutside outside_of(const Whitening& whitening, const Units& units, Index dim) {
-  VariantOutside out{Matrix<double>::zeros(dim, dim), units.labels};
+  const Index inside = whitening.plain ? dim : whitening.turn.cols();
+  VariantOutside out{Matrix<double>::zeros(dim, inside), units.labels};
   for (Index a = 0; a < dim; ++a)
-    for (Index b = 0; b < dim; ++b)
+    for (Index b = 0; b < inside; ++b)
       out.m(a, b) = std::scalbn(whitening.plain ? static_cast<double>(a == b) : whitening.turn(a, b),
                                 -units.tokens[static_cast<std::size_t>(a)]);
   return out;
@@ -68,8 +63,8 @@ NoiseTest test_noise(const VariantData& data, const VariantOutside& outside, con
   out.leaves_noise = white.is_noise() && distances < kStructure;
   if (!out.leaves_noise) return out;
   for (int again = 0; again < options.starts && !out.agrees && !effort.expired(); ++again) {
-    const VariantCandidate other =
-        search_variant(data, best.shape.heads, 1, options.seed + 1000 + static_cast<std::uint64_t>(again), effort);
+    const VariantCandidate other = search_variant(
+        data, best.shape.heads, 1, options.seed + 1000 + static_cast<std::uint64_t>(again), effort);
     out.agrees = variant_distance(other, best) < kAgreement;
   }
   if (!out.agrees || effort.expired()) return out;
@@ -117,20 +112,23 @@ Words doubt_words(const Proof& proof) {
       return {"The examples have two tokens or fewer: a head and its mirror image fit them equally well.",
               "Give examples of three tokens or more."};
     case Doubt::few_tokens:
-      return {"The tokens fall into groups whose spans are independent: parts of heads could be exchanged on one "
-              "group alone.",
-              "Give tokens in general position."};
+      return {
+          "The tokens fall into groups whose spans are independent: parts of heads could be exchanged on one "
+          "group alone.",
+          "Give tokens in general position."};
     case Doubt::mean_unseen:
-      return {"In all examples the mean of the tokens lacks a direction: a head that takes the plain mean would "
-              "not show.",
-              "Give examples whose mean varies in every direction."};
+      return {
+          "In all examples the mean of the tokens lacks a direction: a head that takes the plain mean would "
+          "not show.",
+          "Give examples whose mean varies in every direction."};
     case Doubt::few_distinct:
       return {"The held-out examples repeat the others, so predicting them proves little.",
               "Give more different examples."};
     case Doubt::structure:
-      return {"What is left of the labels is more than the rounding of float64: something is not explained yet.",
-              message("Give more examples, or check ", option("mask"), ", ", option("bias"), " and ",
-                      option("rotary"), ".")};
+      return {
+          "What is left of the labels is more than the rounding of float64: something is not explained yet.",
+          message("Give more examples, or check ", option("mask"), ", ", option("bias"), " and ",
+                  option("rotary"), ".")};
     case Doubt::another_layer:
       return {"Nudged by a thousandth, the heads did not come back: other heads explain the labels as well.",
               "Give more examples."};
@@ -150,18 +148,19 @@ void explain_variant(const VariantData& data, const VariantCandidate& best, cons
   else if (best.held_out_error < kProof)
     words = doubt_words(proof);
   else if (c.status == RecoveryStatus::needs_more_examples)
-    words = {fmt::format("The training labels are explained to {:.1e}, the held-out ones to {:.1e}: the examples "
-                         "give {:.1f} equations per unknown.",
-                         best.train_error, best.held_out_error,
-                         equations_per_unknown(data, best.shape.heads)),
-             "Give more examples: 8 equations per unknown are plenty."};
+    words = {
+        fmt::format("The training labels are explained to {:.1e}, the held-out ones to {:.1e}: the examples "
+                    "give {:.1f} equations per unknown.",
+                    best.train_error, best.held_out_error, equations_per_unknown(data, best.shape.heads)),
+        "Give more examples: 8 equations per unknown are plenty."};
   else if (noise.leaves_noise)
     words = {noise.agrees ? "The labels are too noisy: errors of half the size of a head would not show."
                           : "Several starts explain the labels up to noise, with different heads.",
              "Give more examples, or labels with less noise."};
   else
-    words = {fmt::format("{} heads (variant: {}) leave {:.1e} of the held-out labels, and what is left is not noise.",
-                         best.shape.heads, name(data.variant), best.held_out_error),
+    words = {fmt::format(
+                 "{} heads (variant: {}) leave {:.1e} of the held-out labels, and what is left is not noise.",
+                 best.shape.heads, name(data.variant), best.held_out_error),
              message("Check ", option("mask"), ", ", option("bias"), " and ", option("rotary"), "; raise ",
                      option("heads"), " or ", option("starts"), ".")};
   c.reason = words.reason;
@@ -187,7 +186,8 @@ double effective_rank_of(const AttentionLayer& layer, Index head) {
   return squares > 0 ? sum * sum / squares : 0;
 }
 
-void describe_heads(const AttentionLayer& layer, const std::vector<HeadBound>& bars, Certificate& certificate) {
+void describe_heads(const AttentionLayer& layer, const std::vector<HeadBound>& bars,
+                    Certificate& certificate) {
   const VariantShape shape = shape_of(layer);
   const Matrix<double> parameters = pack_parameters(layer);
   const Index d = layer.dim(), e = layer.outputs();
@@ -203,27 +203,19 @@ void describe_heads(const AttentionLayer& layer, const std::vector<HeadBound>& b
   }
 }
 
-VariantData data_of(const Examples& scaled, const Split& white, const RecoverOptions& options) {
-  VariantData out{white};
-  out.variant = options.variant();
-  out.rank = rotary_rank(options, white.train_x.cols);
-  const Index train = white.train_x.rows / white.tokens;
-  if (scaled.lengths.empty()) return out;
-  out.train_lengths.assign(scaled.lengths.begin(), scaled.lengths.begin() + train);
-  out.held_lengths.assign(scaled.lengths.begin() + train, scaled.lengths.end());
-  return out;
-}
-
 void check_options(const RecoverOptions& options, Index dim) {
   const LayerVariant variant = options.variant();
-  require(options.method == RecoverMethod::varpro && !options.best_fit &&
-              options.start == RecoverStart::random,
-          option("method"), ": layers with a mask, biases, positions or padding are recovered by varpro from "
-                            "random starts, without ",
-          option("best-fit"));
+  require(
+      options.method == RecoverMethod::varpro && !options.best_fit && options.start == RecoverStart::random,
+      option("method"),
+      ": layers with a mask, biases, positions or padding are recovered by varpro from "
+      "random starts, without ",
+      option("best-fit"));
   require(!variant.rotary || options.heads || options.rank != "auto", option("rotary"),
-          ": give the number of heads with ", option("heads"), ", or the columns of Q and K with ", option("rank"));
-  require(variant.rotary || options.rank == "auto" || options.rank == "full", option("rank"), ": ", options.rank,
+          ": give the number of heads with ", option("heads"), ", or the columns of Q and K with ",
+          option("rank"));
+  require(variant.rotary || options.rank == "auto" || options.rank == "full", option("rank"), ": ",
+          options.rank,
           " given, but with a mask, biases or padding every entry of Theta is an unknown; leave it out");
   require(!variant.rotary || variant.rotary->pairs(rotary_rank(options, dim)) > 0, option("rank"), ": ",
           rotary_rank(options, dim), " columns of Q and K have no pair to turn");
@@ -235,23 +227,38 @@ bool wants_variant(const RecoverOptions& options, const Examples& examples) {
   return !options.variant().plain() || !examples.lengths.empty();
 }
 
+Whitening variant_whitening(const Split& split, int threads) {
+  const bool all = std::isfinite(second_moment_ratio(split, threads));
+  return all ? whiten(split, threads) : whiten_span(split, threads);
+}
+
+bool takes_uneven(const RecoverOptions& options, const Split& split, int threads) {
+  if (options.method != RecoverMethod::varpro || options.best_fit || options.start != RecoverStart::random ||
+      split.tokens < 3 || !(squared_norm(split.train_y) > 0))
+    return false;
+  const double ratio = second_moment_ratio(split, threads);
+  return ratio > kUneven && ratio < kNearlySingular;
+}
+
 void recover_variant(const Examples& scaled, const Split& split, const Units& units,
                      const RecoverOptions& options, Effort& effort, Recovery& recovery) {
   Certificate& certificate = recovery.certificate;
   check_options(options, split.train_x.cols);
-  const Whitening whitening =
-      timed_in(certificate, "whiten", [&] { return whiten(split, effort.threads()); });
-  const VariantData data = data_of(scaled, in_white(whitening, split), options);
-  const VariantOutside outside = outside_of(whitening, units, split.train_x.cols);
-  const double bytes = predicted_bytes(data, options.heads.value_or(options.max_heads));
-  MemoryBudget(effort.execution()).require(bytes, "the recovery");
-  certificate.predicted_peak_bytes = static_cast<std::uint64_t>(bytes);
-  certificate.variant = data.variant;
+  certificate.variant = options.variant();
   if (squared_norm(split.train_y) == 0) {
     certificate.reason = "All labels are zero: every layer with W = 0 has these outputs.";
     certificate.advice = "Check that Y holds the outputs of the layer.";
     return;
   }
+  const Whitening whitening =
+      timed_in(certificate, "whiten", [&] { return variant_whitening(split, effort.threads()); });
+  const Index d = split.train_x.cols;
+  const VariantData data = variant_data(scaled.lengths, in_white(whitening, split), options, d);
+  const VariantOutside outside = outside_of(whitening, units, d);
+  if (data.split.train_x.cols < d) certificate.span_dimension = data.split.train_x.cols;
+  const double bytes = predicted_bytes(data, options.heads.value_or(options.max_heads));
+  MemoryBudget(effort.execution()).require(bytes, "the recovery");
+  certificate.predicted_peak_bytes = static_cast<std::uint64_t>(bytes);
   VariantCandidate best;
   Proof proof;
   NoiseTest noise;
@@ -282,11 +289,11 @@ void recover_variant(const Examples& scaled, const Split& split, const Units& un
   certificate.examples_per_unknown = equations_per_unknown(data, best.shape.heads);
   if (proof.response > 0) certificate.smallest_singular_value = proof.response;
   const bool exact = best.held_out_error < kProof;
-  recovery.best = unpack_layer(best.shape, outside.parameters(best.shape, best.parameters),
+  recovery.best = unpack_layer(outside.shape(best.shape), outside.parameters(best.shape, best.parameters),
                                outside.readout(best.shape, best.w));
   describe_heads(*recovery.best, exact ? proof.relative : noise.bars, certificate);
-  const bool returned = certificate.status == RecoveryStatus::recovered ||
-                        certificate.status == RecoveryStatus::approximate;
+  const bool returned =
+      certificate.status == RecoveryStatus::recovered || certificate.status == RecoveryStatus::approximate;
   if (returned)
     recovery.layer = recovery.best;
   else

@@ -109,20 +109,21 @@ double typical_curvature(backend::LinearModel& model, const Matrix<double>& a) {
 // The errors of one head outside, for labels with an error of `size`: one number per draw and side.
 HeadBound relative_bound(const VariantOutside& outside, const VariantCandidate& c,
                          const std::vector<Draw>& drawn, Index head, VariantLabels labels, double size) {
+  const VariantShape shape = outside.shape(c.shape);
   const Matrix<double> parameters = outside.parameters(c.shape, c.parameters),
                        w = outside.readout(c.shape, c.w);
   std::vector<std::vector<double>> content, values;
   for (const Draw& draw : drawn) {
-    content.push_back(content_change(c.shape, parameters, outside.parameters(c.shape, draw.parameters), head));
-    values.push_back(block_of(outside.readout(c.shape, draw.w), c.shape.dim, head));
+    content.push_back(content_change(shape, parameters, outside.parameters(c.shape, draw.parameters), head));
+    values.push_back(block_of(outside.readout(c.shape, draw.w), shape.dim, head));
   }
   const Spread a = spread_of(content), b = spread_of(values);
   const auto bar = [&](const Spread& spread) {
     return size * std::sqrt(spread.trace) *
            (labels == VariantLabels::exact ? kLowDraws : std::sqrt(spread.quantile));
   };
-  return {relative_to_truth(bar(a), norm_of(content_of(c.shape, parameters, head))),
-          relative_to_truth(bar(b), norm_of(block_of(w, c.shape.dim, head)))};
+  return {relative_to_truth(bar(a), norm_of(content_of(shape, parameters, head))),
+          relative_to_truth(bar(b), norm_of(block_of(w, shape.dim, head)))};
 }
 
 }  // namespace
@@ -152,7 +153,8 @@ VariantBars variant_bars(const VariantData& data, const VariantOutside& outside,
   const Matrix<double> any = any_direction(shape, seed);
   const double typical = typical_curvature(*model, any);
   const VariantGauge gauge(shape, point->parameters);
-  const GaugeFixed fixed(*problem, [&](MatrixView<const double> a) { return gauge.part(a); }, typical);
+  const GaugeFixed fixed(
+      *problem, [&](MatrixView<const double> a) { return gauge.part(a); }, typical);
   std::vector<Matrix<double>> starts;
   for (std::size_t r = 0; r < 3; ++r) starts.push_back(headlens::copy_of(drawn[r].parameters));
   starts.push_back(headlens::copy_of(any));
@@ -164,37 +166,39 @@ VariantBars variant_bars(const VariantData& data, const VariantOutside& outside,
   out.response = weakest.response;
   const double equations =
       equations_per_unknown(data, shape.heads) * variant_unknowns(shape, problem->outputs());
-  out.noise = std::sqrt(point->squares / std::max(1.0, equations - variant_unknowns(shape, problem->outputs())));
+  out.noise =
+      std::sqrt(point->squares / std::max(1.0, equations - variant_unknowns(shape, problem->outputs())));
   const double left =
       kSafety * std::max(std::sqrt(point->squares), kRounding * std::sqrt(problem->y_squares()));
   for (Index i = 0; i < shape.heads; ++i)
-    out.relative.push_back(
-        relative_bound(outside, candidate, drawn, i, labels, labels == VariantLabels::exact ? left : out.noise));
+    out.relative.push_back(relative_bound(outside, candidate, drawn, i, labels,
+                                          labels == VariantLabels::exact ? left : out.noise));
   return out;
 }
 
-Matrix<double> VariantOutside::parameters(const VariantShape& shape, MatrixView<const double> white) const {
-  const Index d = shape.dim;
-  Matrix<double> out(white.rows, white.cols);
-  gemm(Trans::no, Trans::no, 1.0, m.view(), white.block(0, 0, d, white.cols), 0.0,
+Matrix<double> VariantOutside::parameters(const VariantShape& inside, MatrixView<const double> white) const {
+  const VariantShape outer = shape(inside);
+  const Index d = outer.dim, s = inside.dim;
+  Matrix<double> out(outer.rows(), white.cols);
+  gemm(Trans::no, Trans::no, 1.0, m.view(), white.block(0, 0, s, white.cols), 0.0,
        out.view().block(0, 0, d, white.cols));
-  if (shape.rotary()) return out;
-  for (Index row = d; row < white.rows; ++row) std::copy_n(white.row(row), white.cols, out.view().row(row));
-  Matrix<double> both(white.rows, white.cols);
-  for (Index i = 0; i < shape.heads; ++i)
-    gemm(Trans::no, Trans::yes, 1.0, std::as_const(out).view().block(0, i * d, white.rows, d), m.view(), 0.0,
-         both.view().block(0, i * d, white.rows, d));
+  if (inside.rotary()) return out;
+  if (inside.rows() > s) std::copy_n(white.row(s), white.cols, out.view().row(d));
+  Matrix<double> both(outer.rows(), outer.columns());
+  for (Index i = 0; i < inside.heads; ++i)
+    gemm(Trans::no, Trans::yes, 1.0, std::as_const(out).view().block(0, i * s, outer.rows(), s), m.view(),
+         0.0, both.view().block(0, i * d, outer.rows(), d));
   return both;
 }
 
-Matrix<double> VariantOutside::readout(const VariantShape& shape, MatrixView<const double> white) const {
-  const Index d = shape.dim, e = white.cols;
-  Matrix<double> out(white.rows, e);
-  for (Index i = 0; i < shape.heads; ++i)
-    gemm(Trans::no, Trans::no, 1.0, m.view(), white.block(i * d, 0, d, e), 0.0,
+Matrix<double> VariantOutside::readout(const VariantShape& inside, MatrixView<const double> white) const {
+  const VariantShape outer = shape(inside);
+  const Index d = outer.dim, s = inside.dim, e = white.cols;
+  Matrix<double> out(outer.features(), e);
+  for (Index i = 0; i < inside.heads; ++i)
+    gemm(Trans::no, Trans::no, 1.0, m.view(), white.block(i * s, 0, s, e), 0.0,
          out.view().block(i * d, 0, d, e));
-  for (Index row = shape.heads * d; row < white.rows; ++row)
-    std::copy_n(white.row(row), e, out.view().row(row));
+  if (inside.variant.bias) std::copy_n(white.row(inside.heads * s), e, out.view().row(inside.heads * d));
   for (Index i = 0; i < out.rows() * e; ++i) out.data()[i] = std::scalbn(out.data()[i], labels);
   return out;
 }

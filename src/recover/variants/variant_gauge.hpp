@@ -1,6 +1,7 @@
-// The directions of the parameters that change no head. Without rotary positions there are none. With them, for
-// every pair of columns one complex number: (q, -k) scales and (J q, J k) turns both, J (a, b) = (-b, a); and for
-// the columns that are not turned (Q_0 A, -K_0 A^T) for every A. Held as an orthonormal basis, head by head.
+// The directions of the parameters that change no head. Without rotary positions there are none. With them,
+// for every pair of columns one complex number: (q, -k) scales and (J q, J k) turns both, J (a, b) = (-b, a);
+// and for the columns that are not turned (Q_0 A, -K_0 A^T) for every A. Held as an orthonormal basis, head
+// by head.
 #pragma once
 
 #include <vector>

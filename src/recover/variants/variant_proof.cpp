@@ -49,7 +49,8 @@ bool comes_back(const VariantData& data, const VariantCandidate& candidate, std:
   return variant_distance(back, candidate) < kReturned * kNudge;
 }
 
-// Another layer with the same labels, of a kind that has a name. Whatever might be ambiguous counts as ambiguous.
+// Another layer with the same labels, of a kind that has a name. Whatever might be ambiguous counts as
+// ambiguous.
 Doubt ambiguity_of(const VariantData& data, const VariantCandidate& candidate) {
   const std::vector<Index>& lengths = data.train_lengths;
   const Index longest =
@@ -67,7 +68,8 @@ double variant_distance(const VariantCandidate& a, const VariantCandidate& b) {
   if (a.shape.heads != b.shape.heads) return std::numeric_limits<double>::infinity();
   std::vector<bool> taken(static_cast<std::size_t>(b.shape.heads));
   double worst = 0;
-  for (Index i = 0; i < a.shape.heads; ++i) {  // the nearest that is left: heads that are near are near to one
+  for (Index i = 0; i < a.shape.heads;
+       ++i) {  // the nearest that is left: heads that are near are near to one
     double nearest = std::numeric_limits<double>::infinity();
     Index which = -1;
     for (Index j = 0; j < b.shape.heads; ++j) {

@@ -10,7 +10,7 @@
 namespace headlens::recovery {
 namespace {
 
-constexpr int kFewStarts = 2;        // for a number of heads that may be too small
+constexpr int kFewStarts = 2;         // for a number of heads that may be too small
 constexpr double kMirrorBelow = 0.5;  // held-out errors at which the heads are about right
 constexpr double kMirrorHelps = 0.8;
 
@@ -45,13 +45,14 @@ double held_out_error_of(const VariantData& data, const VariantCandidate& c, int
 VariantCandidate finish(const VariantData& data, VariantCandidate found, Effort& effort) {
   const LmOptions last{.ridge = 0, .mu = 1e-8, .tolerance = 1e-30, .max_steps = 40, .stall_steps = 6};
   const VariantShape shape = found.shape;
-  VariantCandidate next = solve_from(data, shape, headlens::copy_of(found.parameters), last, "polish", effort);
+  VariantCandidate next =
+      solve_from(data, shape, headlens::copy_of(found.parameters), last, "polish", effort);
   return next.held_out_error <= std::max(found.held_out_error, 1e-13) ? std::move(next) : std::move(found);
 }
 
-// The pair of columns with its second columns reflected. A pair that hardly turns between the tokens of an example
-// shows q_1 k_1^T + q_2 k_2^T, which this keeps, and hardly shows q_1 k_2^T - q_2 k_1^T, which changes its sign: no
-// path of small steps leads from one sign to the other.
+// The pair of columns with its second columns reflected. A pair that hardly turns between the tokens of an
+// example shows q_1 k_1^T + q_2 k_2^T, which this keeps, and hardly shows q_1 k_2^T - q_2 k_1^T, which
+// changes its sign: no path of small steps leads from one sign to the other.
 Matrix<double> mirrored(const VariantCandidate& c, Index head, Index pair) {
   Matrix<double> out = headlens::copy_of(c.parameters);
   const Index second = c.shape.variant.rotary->columns(pair, c.shape.rank).second;
@@ -66,11 +67,12 @@ VariantCandidate mirror_pairs(const VariantData& data, VariantCandidate found, E
   const LmOptions lm{.ridge = 1e-8, .mu = 1e-4, .max_steps = 40, .stall_steps = 6};
   const Index pairs = found.shape.variant.rotary->pairs(found.shape.rank);
   Index since = 0;  // tries without a gain
-  for (Index pair = pairs - 1; since < pairs * found.shape.heads; pair = pair > 0 ? pair - 1 : pairs - 1)
+  for (Index pair = pairs - 1; since<pairs * found.shape.heads; pair = pair> 0 ? pair - 1 : pairs - 1)
     for (Index head = 0; head < found.shape.heads; ++head, ++since) {
       if (!(found.held_out_error > kProof && found.held_out_error < kMirrorBelow) || effort.must_stop())
         return found;
-      VariantCandidate next = solve_from(data, found.shape, mirrored(found, head, pair), lm, "mirror", effort);
+      VariantCandidate next =
+          solve_from(data, found.shape, mirrored(found, head, pair), lm, "mirror", effort);
       if (!(next.held_out_error < kMirrorHelps * found.held_out_error)) continue;
       found = std::move(next);
       since = -1;
@@ -92,9 +94,28 @@ VariantCandidate solve_start(const VariantData& data, Index heads, std::uint64_t
 
 }  // namespace
 
+Index rotary_rank(const RecoverOptions& options, Index dim) {
+  if (options.rotary == "none") return 0;
+  if (options.rank != "auto") return std::min<Index>(dim, std::stoll(options.rank));
+  return std::max<Index>(2, dim / options.heads.value_or(1));
+}
+
+VariantData variant_data(const std::vector<Index>& lengths, const Split& white, const RecoverOptions& options,
+                         Index dim) {
+  VariantData out{white};
+  out.variant = options.variant();
+  out.rank = rotary_rank(options, dim);
+  if (lengths.empty()) return out;
+  const auto held = lengths.begin() + white.train_x.rows / white.tokens;
+  out.train_lengths.assign(lengths.begin(), held);
+  out.held_lengths.assign(held, lengths.end());
+  return out;
+}
+
 VariantCandidate copy_of(const VariantCandidate& c) {
-  return {c.shape,           headlens::copy_of(c.parameters), headlens::copy_of(c.w), c.train_error,
-          c.held_out_error, c.at_minimum};
+  return {
+      c.shape,     headlens::copy_of(c.parameters), headlens::copy_of(c.w), c.train_error, c.held_out_error,
+      c.at_minimum};
 }
 
 double variant_unknowns(const VariantShape& shape, Index outputs) {
@@ -173,8 +194,7 @@ VariantCandidate count_variant_heads(const VariantData& data, const RecoverOptio
   for (Index heads = 1; heads <= options.max_heads && !(heads > 1 && effort.expired()); ++heads) {
     VariantCandidate next =
         search_variant(data, heads, std::min(kFewStarts, options.starts), options.seed, effort);
-    if (heads > 1)
-      certificate.trials.push_back({best.shape.heads, best.train_error, best.held_out_error});
+    if (heads > 1) certificate.trials.push_back({best.shape.heads, best.train_error, best.held_out_error});
     if (heads == 1 || next.held_out_error < best.held_out_error) best = std::move(next);
     if (best.held_out_error < kProof || equations_per_unknown(data, heads + 1) < 1) break;
   }

@@ -16,6 +16,12 @@ struct VariantData {
   VariantShape shape(Index heads) const { return {variant, split.train_x.cols, heads, rank}; }
 };
 
+// lengths: of all examples. dim: of the tokens, which may span less.
+VariantData variant_data(const std::vector<Index>& lengths, const Split& white, const RecoverOptions& options,
+                         Index dim);
+// Columns of Q and K: as given, or d / m; 0 without rotary positions.
+Index rotary_rank(const RecoverOptions& options, Index dim);
+
 struct VariantCandidate {
   VariantShape shape;
   Matrix<double> parameters, w;

@@ -11,7 +11,8 @@
 namespace headlens::recovery {
 namespace {
 
-// Some examples at the candidate: attention, values and what is left of the labels; and what is predicted of it.
+// Some examples at the candidate: attention, values and what is left of the labels; and what is predicted of
+// it.
 struct Side {
   VariantMap<double> map;
   MatrixView<const double> x;
@@ -80,8 +81,8 @@ std::vector<Change> gradient(const Side& side, Index head) {
   for (Index example = 0; example < side.examples(); ++example) {
     const Index row = example * k;
     const MatrixView<const double> weights = side.map.attention(side.p, example, head);
-    gemm(Trans::no, Trans::yes, 1.0, side.left.view().block(row, 0, k, e), side.v.view().block(row, head * e, k, e),
-         0.0, c.view());
+    gemm(Trans::no, Trans::yes, 1.0, side.left.view().block(row, 0, k, e),
+         side.v.view().block(row, head * e, k, e), 0.0, c.view());
     softmax_derivative<double>(weights, c.view());
     for (Index a = 0; a < k; ++a)
       for (Index b = 0; b < k; ++b) {
