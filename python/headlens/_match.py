@@ -113,10 +113,25 @@ class Check:
         return importlib.import_module("headlens.plot").check(self, ax=ax)
 
 
+def _parts(layer: AttentionLayer) -> dict[str, np.ndarray]:
+    """The arrays of a layer, under the names of its file."""
+    parts = {"Theta": layer.theta, "Q": layer.q, "K": layer.k, "W": layer.w}
+    parts |= {"query_bias": layer.query_bias, "constant": layer.constant}
+    out = {name: array for name, array in parts.items() if array is not None}
+    if layer.mask == "causal":
+        out["causal"] = np.ones(1)
+    if layer.rotary != "none":
+        given = dict(part.split("=") for part in layer.rotary.split(","))
+        out["rotary"] = np.array(
+            [float(given["base"]), given["layout"] != "half", float(given.get("share", 1))]
+        )
+    return out
+
+
 def _tensors(source: Any, name: str, how: Any) -> dict[str, np.ndarray]:
     """Of a layer, a module, a state dict or a file."""
     if isinstance(source, AttentionLayer):
-        return {"Theta": source.theta, "W": source.w}
+        return _parts(source)
     if isinstance(source, (str, os.PathLike)):
         return _core.load_tensors(Path(source), how)
     if hasattr(source, "state_dict"):

@@ -68,3 +68,28 @@ def test_check(tmp_path):
     assert headlens.check(layer, padded, labels, lengths=lengths).convention == "as stored"
     with pytest.raises(ValueError, match="tolerance"):
         headlens.check(layer, X, Y, tolerance=0)
+
+
+def test_layers_with_a_mask_biases_and_positions():
+    layer = headlens.AttentionLayer.random(
+        heads=5, dim=12, mask="causal", bias=True, rotary="base=100", rank=4, seed=3
+    )
+    X, Y = layer.examples(60, tokens=6)
+    assert headlens.check(layer, X, Y).convention == "as stored"
+    # A common angle for the columns that turn together changes the factors and no output.
+    turn = np.exp(0.7j)
+    q, k = (a[..., :2] + 1j * a[..., 2:] for a in (layer.q, layer.k))
+    q, k = (np.concatenate([(a * turn).real, (a * turn).imag], -1) for a in (q, k))
+    parts = {
+        "query_bias": layer.query_bias,
+        "constant": layer.constant,
+        "mask": "causal",
+        "rotary": layer.rotary,
+    }
+    same = headlens.AttentionLayer(None, layer.w, q=q, k=k, **parts)
+    assert np.abs(same(X) - Y).max() < 1e-12
+    assert headlens.match(layer, same).verdict == "same"
+    assert (
+        headlens.match(layer, headlens.AttentionLayer(None, layer.w, q=q, k=layer.k, **parts)).verdict
+        == "derived"
+    )
