@@ -140,7 +140,7 @@ std::string in_words(const Match& match) {
   const auto list = [&](const std::vector<std::pair<Index, Index>>& places, const char* whose) {
     if (places.empty()) return;
     text += fmt::format("\nheads of {} without a partner:", whose);
-    for (const auto& [layer, head] : places) text += " " + place(match, layer, head);
+    for (const auto& [layer, head] : places) text += fmt::format(" {}", place(match, layer, head));
   };
   list(match.unmatched_a, "A");
   list(match.unmatched_b, "B");
