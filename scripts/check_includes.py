@@ -13,6 +13,7 @@ ALLOWED = {  # as in src/CMakeLists.txt
     "io": {"options", "base"},
     "data": {"comm", "io", "base"},
     "attention": {"data", "io", "linalg", "base"},
+    "match": {"attention", "io", "linalg", "base"},
     "hardness": {"attention", "io", "linalg", "base"},
     "features": {"comm", "data", "linalg", "base"},
     "recover": {"backend", "hardness", "attention", "data", "io", "linalg", "base"},

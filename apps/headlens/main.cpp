@@ -65,6 +65,9 @@ void describe(Command& app) {
   add_evaluate(app);
   add_recover(app);
   add_compare(app);
+  add_match(app);
+  add_check(app);
+  add_export_layer(app);
   add_inspect(app);
   add_study(app);
   add_report(app);

@@ -1,20 +1,14 @@
 // What a layer's heads look like, and how often they agree: which recovery method can work on it.
-//
-// Also: attention weights as checkpoints have them, made into a layer. For a token x, a column vector, q =
-// W_Q x, k = W_K x, v = W_V x, and W_O applied to the concatenated heads,
-//
-//   Theta_h = W_Q,h^T W_K,h / sqrt(d_head),   W_h = (W_O,h W_V,h)^T
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "headlens/arrays.hpp"
 #include "headlens/execution.hpp"
 #include "headlens/layer.hpp"
+#include "headlens/weights.hpp"
 
 namespace headlens {
 
@@ -71,43 +65,5 @@ Inspection inspect_layer(const AttentionLayer& layer, const InspectOptions& opti
 
 // The layer on the first `dim` coordinates of tokens and outputs.
 AttentionLayer restrict_layer(const AttentionLayer& layer, Index dim);
-
-// Names of the tensors, after an optional prefix:
-//   factors       W_Q, W_K, W_V, W_O
-//   torch         in_proj_weight, out_proj.weight                         (nn.MultiheadAttention)
-//   hugging_face  q_proj, k_proj, v_proj, o_proj | out_proj; or query, key, value, dense; with .weight
-enum class WeightsFormat { automatic, factors, torch, hugging_face };
-std::string name(WeightsFormat format);  // auto, factors, torch, hf
-
-struct WeightsOptions {
-  Index heads =
-      0;  // of the queries; shapes tell whether keys and values have fewer (grouped-query attention)
-  WeightsFormat format = WeightsFormat::automatic;
-  std::string prefix;          // of the tensor names
-  std::optional<Index> layer;  // of tensors (layer, out, in); may be left out if there is one
-  Index restrict_dim = 0;      // keep the first coordinates only; 0: all
-
-  void validate() const;
-};
-
-// All (out, in), or (layer, out, in). For messages, `names` has the name of each in the same order.
-struct AttentionWeights {
-  Array q, k, v, o;
-  std::vector<std::string> names{"W_Q", "W_K", "W_V", "W_O"};
-  std::vector<std::string> ignored;  // tensors beside them that are no part of a layer: biases, norms
-};
-
-// Found among named tensors; `name` (a file, usually) opens every error text.
-AttentionWeights find_weights(NamedArrays tensors, const WeightsOptions& options, const std::string& name);
-// From .safetensors or .npz.
-AttentionWeights load_weights(const std::filesystem::path& path, const WeightsOptions& options,
-                              const Execution& execution);
-// From four .npy files.
-AttentionWeights load_weights(const std::filesystem::path& q, const std::filesystem::path& k,
-                              const std::filesystem::path& v, const std::filesystem::path& o,
-                              const Execution& execution);
-
-AttentionLayer layer_from_weights(const AttentionWeights& weights, const WeightsOptions& options,
-                                  const Execution& execution);
 
 }  // namespace headlens

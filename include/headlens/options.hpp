@@ -72,8 +72,9 @@ struct Option {
 };
 
 // Of FeatureOptions, FitOptions, KernelOptions, RecoverOptions, SculptOptions, TaskOptions, TheoryOptions,
-// TeacherOptions, ExampleOptions, HardOptions, InspectOptions, WeightsOptions, FourierOptions, RunOptions and
-// Execution; options of an inner struct are those of that struct. In the order in which help shows them.
+// TeacherOptions, ExampleOptions, HardOptions, InspectOptions, WeightsOptions, CheckOptions, FourierOptions,
+// RunOptions and Execution; options of an inner struct are those of that struct. In the order in which help
+// shows them.
 template <class Options>
 const std::vector<Option<Options>>& options_of();
 

@@ -31,6 +31,7 @@ from ._hardness import HiddenLabel  # noqa: E402
 from ._inspect import Comparison, Fourier, compare, fourier, inspect  # noqa: E402
 from ._kernel import attention_kernel  # noqa: E402
 from ._layer import AttentionLayer  # noqa: E402
+from ._match import Check, Match, check, match  # noqa: E402
 from ._recover import Certificate, Recovery, recover  # noqa: E402
 from ._sets import Sets  # noqa: E402
 from ._study import Study  # noqa: E402
@@ -59,9 +60,11 @@ __all__ = [
     "AttentionKernelRidge",
     "AttentionLayer",
     "Certificate",
+    "Check",
     "Comparison",
     "Fourier",
     "HiddenLabel",
+    "Match",
     "NumericalWarning",
     "RandomFeatureAttentionClassifier",
     "RandomFeatureAttentionRegressor",
@@ -70,12 +73,14 @@ __all__ = [
     "Study",
     "Theory",
     "attention_kernel",
+    "check",
     "compare",
     "fourier",
     "generate",
     "info",
     "inspect",
     "load",
+    "match",
     "recover",
     "theory",
 ]

@@ -139,6 +139,9 @@ class WeightsOptions:
     layer: int | None
     restrict: int
 
+class CheckOptions:
+    tolerance: float
+
 class RunOptions:
     jobs: int
     shard: str
@@ -212,6 +215,27 @@ def layer_from_weights(
 ) -> AttentionLayer: ...
 def load_weights(path: Path, options: WeightsOptions, settings: Settings) -> AttentionLayer: ...
 def compare_layers(a: AttentionLayer, b: AttentionLayer) -> dict[str, Any]: ...
+def load_tensors(path: Path, settings: Settings) -> dict[str, ndarray]: ...
+def match(
+    a: dict[str, ndarray],
+    weights_a: WeightsOptions,
+    b: dict[str, ndarray],
+    weights_b: WeightsOptions,
+    all_layers: bool,
+    across: bool,
+    rotary: str | None,
+    settings: Settings,
+) -> tuple[str, str]: ...
+def check(
+    tensors: dict[str, ndarray],
+    weights: WeightsOptions,
+    x: ndarray,
+    y: ndarray,
+    lengths: ndarray | None,
+    rotary: str | None,
+    options: CheckOptions,
+    settings: Settings,
+) -> tuple[str, str]: ...
 
 class HiddenLabel:
     weights: Sequence[int]

@@ -85,6 +85,7 @@ NB_MODULE(_core, m) {
   bind_sets(m);
   bind_model(m);
   bind_layer(m);
+  bind_match(m);
   bind_hardness(m);
   bind_recover(m);
   bind_theory(m);

@@ -9,6 +9,7 @@
 #include "arrays.hpp"
 #include "bindings.hpp"
 #include "call.hpp"
+#include "headlens/check.hpp"
 #include "headlens/fit.hpp"
 #include "headlens/fourier.hpp"
 #include "headlens/hardness.hpp"
@@ -129,6 +130,7 @@ void bind_options(nb::module_& m) {
   bind<FourierOptions>(m, tables, "FourierOptions");
   bind<InspectOptions>(m, tables, "InspectOptions");
   bind<WeightsOptions>(m, tables, "WeightsOptions");
+  bind<CheckOptions>(m, tables, "CheckOptions");
   bind<RunOptions>(m, tables, "RunOptions").def_rw("command_line", &RunOptions::command_line);
   m.attr("OPTIONS") = tables;
   m.attr("INFINITE_HEADS") = kInfiniteHeads;

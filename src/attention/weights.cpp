@@ -5,7 +5,7 @@
 #include "base/memory.hpp"
 #include "base/parallel.hpp"
 #include "headlens/error.hpp"
-#include "headlens/inspect.hpp"
+#include "headlens/match.hpp"
 #include "headlens/options.hpp"
 #include "linalg/blas.hpp"
 
@@ -64,6 +64,57 @@ HeadShape check_shapes(const Factor& q, const Factor& k, const Factor& v, const 
   return {heads, groups, key_dim, value_dim};
 }
 
+struct Factors {
+  Factor q, k, v, o;
+};
+
+Factors read_factors(const AttentionWeights& weights, const WeightsOptions& options) {
+  const auto factor = [&](const Array& array, std::size_t i) {
+    return read_factor(array, weights.names.at(i), options.layer);
+  };
+  return {factor(weights.q, 0), factor(weights.k, 1), factor(weights.v, 2), factor(weights.o, 3)};
+}
+
+// u_h = K_h b_Q / sqrt(r), or with rotary positions the biases themselves; c = sum_h O_h^T b_V + b_O.
+void add_biases(const AttentionWeights& weights, const HeadShape& s, LayerHeads& out) {
+  const Index m = s.heads, d = out.dim(), r = s.key_dim, p = s.value_dim, e = out.outputs(),
+              shared = m / s.groups;
+  const double scale = 1 / std::sqrt(static_cast<double>(r));
+  if (out.rotary && (!weights.bq.empty() || !weights.bk.empty())) {
+    out.turned_query = Array(DType::f64, {m, r}), out.turned_key = Array(DType::f64, {m, r});
+    for (Index h = 0; h < m; ++h)
+      for (Index a = 0; a < r; ++a) {
+        out.turned_query.data<double>()[h * r + a] =
+            weights.bq.empty() ? 0 : scale * weights.bq.at(h * r + a);
+        out.turned_key.data<double>()[h * r + a] = weights.bk.empty() ? 0 : weights.bk.at(h / shared * r + a);
+      }
+  } else if (!weights.bq.empty()) {
+    out.query_bias = Array(DType::f64, {m, d});
+    for (Index h = 0; h < m; ++h)
+      for (Index i = 0; i < d; ++i)
+        for (Index a = 0; a < r; ++a)
+          out.query_bias.data<double>()[h * d + i] +=
+              scale * out.k.data<double>()[(h * d + i) * r + a] * weights.bq.at(h * r + a);
+  }
+  if (weights.bv.empty() && weights.bo.empty()) return;
+  out.constant = Array(DType::f64, {e});
+  for (Index c = 0; c < e; ++c) {
+    double sum = weights.bo.empty() ? 0 : weights.bo.at(c);
+    for (Index h = 0; h < m && !weights.bv.empty(); ++h)
+      for (Index a = 0; a < p; ++a)
+        sum += out.o.data<double>()[(h * p + a) * e + c] * weights.bv.at(h / shared * p + a);
+    out.constant.data<double>()[c] = sum;
+  }
+}
+
+void note_ignored(std::initializer_list<const std::vector<std::string>*> lists, const char* what,
+                  const Execution& execution) {
+  std::string names;
+  for (const std::vector<std::string>* list : lists)
+    for (const std::string& tensor : *list) names += (names.empty() ? "" : ", ") + tensor;
+  if (!names.empty()) execution.note(join(what, " are no part of the layer and are ignored: ", names));
+}
+
 }  // namespace
 
 void WeightsOptions::validate() const {
@@ -74,11 +125,7 @@ void WeightsOptions::validate() const {
 AttentionLayer layer_from_weights(const AttentionWeights& weights, const WeightsOptions& options,
                                   const Execution& execution) {
   options.validate();
-  const auto factor = [&](const Array& array, std::size_t i) {
-    return read_factor(array, weights.names.at(i), options.layer);
-  };
-  const Factor q = factor(weights.q, 0), k = factor(weights.k, 1), v = factor(weights.v, 2),
-               o = factor(weights.o, 3);
+  const auto& [q, k, v, o] = read_factors(weights, options);
   const HeadShape s = check_shapes(q, k, v, o, options.heads);
   require(options.restrict_dim <= q.in(), option("restrict"), ": ", options.restrict_dim, " given, but ",
           q.text, " has ", q.in(), " columns");
@@ -97,12 +144,40 @@ AttentionLayer layer_from_weights(const AttentionWeights& weights, const Weights
          o.values.view().block(0, h * b, e, b), 0.0,
          MatrixView<double>(layer.w.data<double>() + h * d * e, d, e));
   });
-  if (!weights.ignored.empty()) {
-    std::string list;
-    for (const std::string& tensor : weights.ignored) list += (list.empty() ? "" : ", ") + tensor;
-    execution.note(join("biases and norms are no part of the layer and are ignored: ", list));
-  }
+  note_ignored({&weights.biases, &weights.ignored}, "biases and norms", execution);
   return layer;
+}
+
+LayerHeads heads_from_weights(const AttentionWeights& weights, const WeightsOptions& given,
+                              const std::optional<Rotary>& rotary, const Execution& execution) {
+  WeightsOptions options = given;
+  if (options.heads == 0) options.heads = weights.heads;
+  require(options.heads > 0, option("heads"), ": none given, but ", weights.names.at(0), " ",
+          format_shape(weights.q.shape()), " does not tell its number of heads");
+  const Factors f = read_factors(weights, options);
+  const HeadShape s = check_shapes(f.q, f.k, f.v, f.o, options.heads);
+  const Index m = s.heads, d = f.q.in(), r = s.key_dim, p = s.value_dim, e = f.o.out(), shared = m / s.groups;
+  const double scale = 1 / std::sqrt(static_cast<double>(r));
+  LayerHeads out{.q = Array(DType::f64, {m, d, r}),
+                 .k = Array(DType::f64, {m, d, r}),
+                 .v = Array(DType::f64, {m, d, p}),
+                 .o = Array(DType::f64, {m, p, e}),
+                 .rotary = rotary};
+  for (Index h = 0; h < m; ++h)
+    for (Index i = 0; i < d; ++i) {
+      for (Index a = 0; a < r; ++a) {
+        out.q.data<double>()[(h * d + i) * r + a] = scale * f.q.values(h * r + a, i);
+        out.k.data<double>()[(h * d + i) * r + a] = f.k.values(h / shared * r + a, i);
+      }
+      for (Index a = 0; a < p; ++a)
+        out.v.data<double>()[(h * d + i) * p + a] = f.v.values(h / shared * p + a, i);
+    }
+  for (Index h = 0; h < m; ++h)
+    for (Index a = 0; a < p; ++a)
+      for (Index c = 0; c < e; ++c) out.o.data<double>()[(h * p + a) * e + c] = f.o.values(c, h * p + a);
+  add_biases(weights, s, out);
+  note_ignored({&weights.ignored}, "norms of queries and keys", execution);
+  return out;
 }
 
 }  // namespace headlens

@@ -56,6 +56,26 @@ std::vector<const Tensor*> order_by_offset(const ByteReader& in, const Safetenso
   return order;
 }
 
+// bfloat16 is the upper half of a float32.
+float from_bfloat16(std::uint16_t bits) { return std::bit_cast<float>(std::uint32_t{bits} << 16); }
+
+// float16: one sign, five exponent and ten fraction bits; exponent 0 has steps of 2^-24.
+float from_float16(std::uint16_t bits) {
+  const std::uint32_t sign = (bits & 0x8000U) << 16U, exponent = (bits >> 10U) & 31U, fraction = bits & 1023U;
+  if (exponent == 0)
+    return std::bit_cast<float>(sign | std::bit_cast<std::uint32_t>(static_cast<float>(fraction) * 0x1p-24F));
+  const std::uint32_t widened = exponent == 31 ? 255 : exponent + 112;
+  return std::bit_cast<float>(sign | widened << 23U | fraction << 13U);
+}
+
+void read_values(ByteReader& in, StoredAs stored, Array& array) {
+  if (stored == StoredAs::itself) return in.read(array.raw(), array.bytes());
+  std::vector<std::uint16_t> bits(static_cast<std::size_t>(array.size()));
+  in.read(bits.data(), bits.size() * sizeof(std::uint16_t));
+  std::ranges::transform(bits, array.data<float>(),
+                         stored == StoredAs::bfloat16 ? from_bfloat16 : from_float16);
+}
+
 std::string format_header(const TensorFile& file) {
   nlohmann::ordered_json json = nlohmann::ordered_json::object();
   if (!file.metadata.empty()) json[std::string(metadata_key)] = file.metadata;
@@ -83,12 +103,16 @@ std::string format_header(const TensorFile& file) {
 TensorFile read_safetensors(ByteReader& in, std::uint64_t max_bytes) {
   SafetensorsHeader header = parse_safetensors_header(read_json(in), in.label());
   const std::vector<const Tensor*> order = order_by_offset(in, header);
-  require_budget(in.label(), in.remaining(), max_bytes);
+  std::uint64_t bytes = 0;  // of the arrays in memory
+  for (const Tensor* tensor : order)
+    bytes +=
+        (tensor->second.end - tensor->second.begin) * (tensor->second.stored == StoredAs::itself ? 1U : 2U);
+  require_budget(in.label(), bytes, max_bytes);
   TensorFile file{.tensors = {}, .metadata = std::move(header.metadata)};
   for (const Tensor* tensor : order) {
     const auto& [name, entry] = *tensor;
     Array array = allocate(in.label(), entry.type, entry.shape);
-    in.read(array.raw(), array.bytes());
+    read_values(in, entry.stored, array);
     file.tensors.emplace(name, std::move(array));
   }
   return file;

@@ -18,8 +18,9 @@ namespace {
 struct NamedType {
   std::string_view name;
   DType type;
+  StoredAs stored = StoredAs::itself;
 };
-constexpr std::array<NamedType, 11> types{{{"F64", DType::f64},
+constexpr std::array<NamedType, 13> types{{{"F64", DType::f64},
                                            {"F32", DType::f32},
                                            {"I64", DType::i64},
                                            {"I32", DType::i32},
@@ -29,7 +30,9 @@ constexpr std::array<NamedType, 11> types{{{"F64", DType::f64},
                                            {"U32", DType::u32},
                                            {"U16", DType::u16},
                                            {"U8", DType::u8},
-                                           {"BOOL", DType::boolean}}};
+                                           {"BOOL", DType::boolean},
+                                           {"BF16", DType::f32, StoredAs::bfloat16},
+                                           {"F16", DType::f32, StoredAs::float16}}};
 constexpr std::array<std::string_view, 3> fields{"dtype", "shape", "data_offsets"};
 
 // One tensor as it was found.
@@ -123,11 +126,13 @@ class HeaderHandler {
       if (!draft_.seen.contains(field)) fail_tensor(fmt::format("has no '{}'", field));
     const auto type = std::ranges::find(types, draft_.type, &NamedType::name);
     if (type == types.end())
-      fail_tensor(fmt::format("its dtype is '{}'; allowed are F64, F32, I64 to I8, U64 to U8 and BOOL",
-                              printable_name(draft_.type)));
+      fail_tensor(
+          fmt::format("its dtype is '{}'; allowed are F64, F32, BF16, F16, I64 to I8, U64 to U8 and BOOL",
+                      printable_name(draft_.type)));
     const std::vector<Index> shape = checked_shape();
-    const auto bytes = byte_count(type->type, shape);
-    if (!bytes) fail_tensor(fmt::format("shape {} of {} is too large", format_shape(shape), draft_.type));
+    const auto bytes = byte_count(type->stored == StoredAs::itself ? type->type : DType::u16, shape);
+    if (!bytes || !byte_count(type->type, shape))
+      fail_tensor(fmt::format("shape {} of {} is too large", format_shape(shape), draft_.type));
     if (draft_.offsets.size() != 2)
       fail_tensor(fmt::format("has {} data_offsets, expected 2", draft_.offsets.size()));
     const std::uint64_t begin = draft_.offsets[0];
@@ -135,7 +140,7 @@ class HeaderHandler {
     if (end < begin || end - begin != *bytes)
       fail_tensor(fmt::format("its data_offsets are {} to {}, but {} {} takes {} bytes", begin, end,
                               draft_.type, format_shape(shape), *bytes));
-    header_.tensors[name_] = {type->type, shape, begin, end};
+    header_.tensors[name_] = {type->type, shape, begin, end, type->stored};
   }
 
   std::vector<Index> checked_shape() const {

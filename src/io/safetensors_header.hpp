@@ -12,11 +12,15 @@
 
 namespace headlens::io {
 
+// Types of two bytes become float32 in memory, which holds every value of theirs.
+enum class StoredAs { itself, bfloat16, float16 };
+
 struct TensorEntry {
   DType type = DType::f64;
   std::vector<Index> shape;
   std::uint64_t begin = 0;  // in bytes, from the end of the header
   std::uint64_t end = 0;
+  StoredAs stored = StoredAs::itself;
 };
 
 struct SafetensorsHeader {

@@ -1,4 +1,5 @@
 // The options of layers: random and hard ones, examples of them, and what is looked at.
+#include "headlens/check.hpp"
 #include "headlens/fourier.hpp"
 #include "options/table.hpp"
 
@@ -166,6 +167,21 @@ const std::vector<Option<FourierOptions>>& options_of<FourierOptions>() {
   return rows;
 }
 
+template <>
+const std::vector<Option<CheckOptions>>& options_of<CheckOptions>() {
+  using O = CheckOptions;
+  static const std::vector<Option<O>> rows = options::table<O>({
+      {{.name = "tolerance",
+        .shown = "T",
+        .help = "relative error up to which weights fit",
+        .more = "; float32 leaves about 1e-6, bfloat16 about 1e-2",
+        .range = above(0)},
+       &O::tolerance},
+  });
+  return rows;
+}
+
+HEADLENS_OPTIONS(CheckOptions)
 HEADLENS_OPTIONS(TeacherOptions)
 HEADLENS_OPTIONS(ExampleOptions)
 HEADLENS_OPTIONS(HardOptions)

@@ -50,6 +50,8 @@ std::string name(TaskMatrix matrix) { return word_of(matrix); }
 std::string name(Inputs inputs) { return word_of(inputs); }
 std::string name(HardKind kind) { return word_of(kind); }
 std::string name(WeightsFormat format) { return word_of(format); }
+std::string name(MatchVerdict verdict) { return word_of(verdict); }
+std::string name(MatchNull null) { return word_of(null); }
 std::string name(RecoverMethod method) { return word_of(method); }
 std::string name(RecoverStart start) { return word_of(start); }
 std::string name(SculptForm form) { return word_of(form); }

@@ -9,6 +9,7 @@
 #include "headlens/hardness.hpp"
 #include "headlens/inspect.hpp"
 #include "headlens/layer.hpp"
+#include "headlens/match.hpp"
 #include "headlens/recover.hpp"
 #include "headlens/tasks.hpp"
 #include "headlens/variant.hpp"
@@ -44,7 +45,7 @@ inline constexpr std::string_view kWords<RotaryLayout> = "half|interleaved";
 template <>
 inline constexpr std::string_view kWords<HardKind> = "hard-parity|hard-rounding";
 template <>
-inline constexpr std::string_view kWords<WeightsFormat> = "auto|factors|torch|hf";
+inline constexpr std::string_view kWords<WeightsFormat> = "auto|factors|torch|hf|gpt2|transformer-lens";
 template <>
 inline constexpr std::string_view kWords<RecoverMethod> =
     "varpro|sculpt|moments|gradient|brute-force|linear-algebra";
@@ -56,6 +57,11 @@ template <>
 inline constexpr std::string_view kWords<SculptForm> = "least-squares|lp";
 template <>
 inline constexpr std::string_view kWords<SpanForm> = "eigenvectors|membership";
+
+template <>
+inline constexpr std::string_view kWords<MatchVerdict> = "same|derived|unrelated";
+template <>
+inline constexpr std::string_view kWords<MatchNull> = "heads of a layer|rotations";
 
 std::vector<std::string> split(std::string_view words);  // at every '|'
 std::string word(std::string_view words, int place);

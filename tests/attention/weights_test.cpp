@@ -8,6 +8,7 @@
 #include "headlens/arrays.hpp"
 #include "headlens/error.hpp"
 #include "headlens/inspect.hpp"
+#include "headlens/match.hpp"
 #include "io/files.hpp"
 
 namespace headlens {
@@ -168,7 +169,7 @@ TEST_F(LoadWeights, OfTorch) {
   for (const Array* part : {&w.k, &w.v})
     for (Index i = 0; i < 16; ++i) all.push_back(part->at(i));
   const NamedArrays file{{"attn.in_proj_weight", Array::from(all, {12, 4})},
-                         {"attn.in_proj_bias", bias},
+                         {"attn.in_proj_bias", random_array({12}, 10)},
                          {"attn.out_proj.weight", w.o},
                          {"attn.out_proj.bias", Array(DType::f64, {4})}};  // zero: nothing is ignored
   expect_same(layer(file));
@@ -176,6 +177,75 @@ TEST_F(LoadWeights, OfTorch) {
   EXPECT_EQ(notes.find("out_proj.bias"), std::string::npos);
   refuse({{"in_proj_weight", random_array({11, 4}, 1)}, {"out_proj.weight", w.o}}, {"(11, 4)", "(3 d, d)"});
   refuse({{"in_proj_weight", random_array({12, 4}, 1)}}, {"out_proj.weight"});
+}
+
+TEST_F(LoadWeights, TransposedOrCutIntoHeads) {
+  const auto fill = [](std::vector<Index> shape, const std::function<double(Index)>& value) {
+    Array out(DType::f64, std::move(shape));
+    for (Index i = 0; i < out.size(); ++i) out.data<double>()[i] = value(i);
+    return out;
+  };
+  const Array* parts[] = {&w.q, &w.k, &w.v};
+  // GPT-2: (in, 3 out) and (in, out); another c_proj belongs to the network behind.
+  const Array fused = fill({4, 12}, [&](Index i) { return parts[i % 12 / 4]->at(i % 12 % 4 * 4 + i / 12); });
+  const Array output = fill({4, 4}, [&](Index i) { return w.o.at(i % 4 * 4 + i / 4); });
+  expect_same(layer({{"h.0.attn.c_attn.weight", fused},
+                     {"h.0.attn.c_proj.weight", output},
+                     {"h.0.mlp.c_proj.weight", other}}));
+  // TransformerLens: two heads, (m, in, r) and (m, r, out).
+  const auto heads = [&](const Array& from) {
+    return fill({2, 4, 2}, [&](Index i) { return from.at((i / 8 * 2 + i % 2) * 4 + i / 2 % 4); });
+  };
+  const Array out = fill({2, 2, 4}, [&](Index i) { return w.o.at(i % 4 * 4 + i / 4); });
+  const NamedArrays lens{{"blocks.0.attn.W_Q", heads(w.q)},
+                         {"blocks.0.attn.W_K", heads(w.k)},
+                         {"blocks.0.attn.W_V", heads(w.v)},
+                         {"blocks.0.attn.W_O", out}};
+  expect_same(layer(lens));
+  expect_same(layer(lens, {.format = WeightsFormat::transformer_lens}));
+  refuse({{"c_attn.weight", random_array({4, 11}, 1)}, {"attn.c_proj.weight", w.o}}, {"(4, 11)", "(d, 3 d)"});
+}
+
+TEST_F(LoadWeights, BiasesMakeQueryBiasAndConstant) {
+  const Array bq = random_array({4}, 20), bk = random_array({4}, 21), bv = random_array({4}, 22),
+              bo = random_array({4}, 23);
+  const NamedArrays file{{"q_proj.weight", w.q}, {"k_proj.weight", w.k}, {"v_proj.weight", w.v},
+                         {"o_proj.weight", w.o}, {"q_proj.bias", bq},    {"k_proj.bias", bk},
+                         {"v_proj.bias", bv},    {"o_proj.bias", bo}};
+  const AttentionWeights found = find_weights(file, {}, "f");
+  const LayerHeads heads = heads_from_weights(found, {.heads = 2}, std::nullopt, {});
+  for (Index h = 0; h < 2; ++h)
+    for (Index i = 0; i < 4; ++i) {
+      double u = 0;
+      for (Index a = 0; a < 2; ++a) u += w.k.at((h * 2 + a) * 4 + i) * bq.at(h * 2 + a) / std::sqrt(2.0);
+      EXPECT_NEAR(heads.query_bias.at(h * 4 + i), u, 1e-14);
+    }
+  for (Index c = 0; c < 4; ++c) {
+    double sum = bo.at(c);
+    for (Index a = 0; a < 4; ++a) sum += w.o.at(c * 4 + a) * bv.at(a);
+    EXPECT_NEAR(heads.constant.at(c), sum, 1e-14);
+  }
+  // Rotary positions turn both biases, and both stay.
+  const LayerHeads turned = heads_from_weights(found, {.heads = 2}, Rotary{}, {});
+  EXPECT_TRUE(turned.query_bias.empty());
+  EXPECT_EQ(turned.turned_key.to_doubles(), bk.to_doubles());
+  NamedArrays bad = file;
+  bad["q_proj.bias"] = random_array({5}, 1);
+  expect_error([&] { find_weights(bad, {}, "f"); }, {"q_proj.bias", "(5,)", "expected 4 numbers"});
+}
+
+TEST_F(LoadWeights, LayersAreFoundInTheOrderOfTheirNumbers) {
+  NamedArrays file;
+  for (const char* layer : {"2", "10", "0"}) {
+    for (const char* part : {"self.query", "self.key", "self.value", "output.dense"})
+      file[join("encoder.layer.", layer, ".attention.", part, ".weight")] = w.q;
+    file[join("encoder.layer.", layer, ".output.dense.weight")] = w.q;
+  }
+  EXPECT_EQ(find_layers(file, {}, "f"),
+            (std::vector<std::string>{"encoder.layer.0.attention", "encoder.layer.2.attention",
+                                      "encoder.layer.10.attention"}));
+  for (const std::string& prefix : find_layers(file, {}, "f"))
+    EXPECT_NO_THROW(find_weights(file, {.prefix = prefix}, "f"));
 }
 
 TEST_F(LoadWeights, PrefixesEndAtASeparator) {

@@ -115,6 +115,11 @@ EXAMPLES = [
     "recover hard.npz --method brute-force -o found.npz",
     "recover hard.npz --method linear-algebra -o found.npz",
     "compare layer.npz layer.npz",
+    "match layer.npz pruned.npz",
+    "match pruned.npz layer.npz",
+    "check layer.npz ex.npz",
+    "check damaged.npz ex.npz",
+    "export layer.npz --like like.npz -o out.npz",
     "inspect layer.npz",
     "inspect hard-layer.npz --fourier 2",
     "inspect layer.npz --tails --samples 100",
@@ -174,6 +179,13 @@ def printed(tmp_path_factory):
     (folder / "study.toml").write_text(STUDY)
     found = {}
     for example in EXAMPLES:
+        if example.startswith("match layer.npz"):
+            layer = dict(np.load(folder / "layer.npz"))
+            np.savez(folder / "pruned.npz", **{name: array[:1] for name, array in layer.items()})
+            np.savez(
+                folder / "like.npz", **{f"W_{name}": np.zeros((8, 4)) for name in "QKV"}, W_O=np.zeros((4, 8))
+            )
+            np.savez(folder / "damaged.npz", Theta=layer["Theta"] * [[[1]], [[-1]]], W=layer["W"])
         words = example.split()
         name = next(c for n in (2, 1) if (c := " ".join(words[:n])) in sum(COMMANDS.values(), []))
         done = subprocess.run(

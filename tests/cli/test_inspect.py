@@ -358,7 +358,7 @@ def test_layers_with_little_to_say(save):
         ("--weights weights.npz --heads 3 --restrict 13", "13"),
         ("--weights weights.npz --heads 3 --max-memory 1K", "memory"),
         ("--weights weights.pt --heads 3", "weights.pt"),
-        ("--weights half.safetensors --heads 3", "BF16"),
+        ("--weights half.safetensors --heads 3", "F8_E5M2"),
         ("--weights nan.npz --heads 3", "nan"),
     ],
 )
@@ -369,7 +369,7 @@ def test_misuse(tmp_path, monkeypatch, words, text):
     np.savez("weights.npz", **weights)
     np.savez("nan.npz", **weights | {"W_V": np.full((D, D), np.nan)})
     half = {name: array.astype(np.float16) for name, array in weights.items()}
-    write_safetensors(tmp_path / "half.safetensors", half, dict.fromkeys(half, "BF16"))
+    write_safetensors(tmp_path / "half.safetensors", half, dict.fromkeys(half, "F8_E5M2"))
     assert text in refuse("inspect", words, "-o out.npz", folder=tmp_path)
 
 

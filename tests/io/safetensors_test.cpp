@@ -28,6 +28,29 @@ TEST_F(SafetensorsTest, RoundTripsEveryTypeAndShape) {
   EXPECT_EQ(names().size(), 1U);
 }
 
+TEST_F(SafetensorsTest, HalfPrecisionBecomesFloat) {
+  // Bits and values of both formats: one, the smallest step, the largest number, minus a third, infinity.
+  const std::vector<std::uint16_t> bf16{0x3f80, 0x0001, 0x7f7f, 0xbeab, 0x7f80},
+      f16{0x3c00, 0x0001, 0x7bff, 0xb555, 0x7c00};
+  std::string header = R"({"a":{"dtype":"BF16","shape":[5],"data_offsets":[0,10]},)"
+                       R"("b":{"dtype":"F16","shape":[5],"data_offsets":[10,20]}})";
+  std::string bytes(8, '\0');
+  bytes[0] = static_cast<char>(header.size());
+  bytes += header;
+  for (const auto* values : {&bf16, &f16})
+    bytes.append(reinterpret_cast<const char*>(values->data()), 2 * values->size());
+  const auto path = folder / "half.safetensors";
+  write_text(path, bytes);
+  const TensorFile found = read_safetensors(path);
+  EXPECT_EQ(
+      found.tensors.at("a").to_doubles(),
+      (std::vector<double>{1, 0x1p-133, 0x1.fep127, -0.333984375, std::numeric_limits<double>::infinity()}));
+  EXPECT_EQ(
+      found.tensors.at("b").to_doubles(),
+      (std::vector<double>{1, 0x1p-24, 65504, -0.333251953125, std::numeric_limits<double>::infinity()}));
+  EXPECT_THROW(read_safetensors(path, 39), Error);  // 40 bytes in memory
+}
+
 TEST_F(SafetensorsTest, BytesAreAsPrescribed) {
   const auto path = folder / "a.safetensors";
   TensorFile file;

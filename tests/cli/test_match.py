@@ -1,0 +1,158 @@
+"""headlens match: heads of layers and checkpoints, against copies whose relation is known."""
+
+import json
+
+import heads_family as family
+import numpy as np
+import pytest
+from binary import refuse, run, run_json
+
+M = 8
+
+
+def layers_file(path, layers, code="F32"):
+    tensors = {}
+    for i, layer in enumerate(layers):
+        tensors |= family.bert_names(layer, f"encoder.layer.{i}.attention.")
+    return family.write_safetensors(path, tensors | {"embeddings.weight": np.ones((5, 48))}, code)
+
+
+@pytest.mark.parametrize("kind", family.VERDICTS)
+def test_every_kind_of_copy_is_named(tmp_path, kind):
+    wrong = []
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        wrong.append(family.judge_case(tmp_path, rng, family.random_layer(rng), M, kind))
+    assert wrong == [""] * 3
+
+
+def theta_and_w(layer, m):
+    h = family.heads_of(layer, m)
+    r = h["query"].shape[1]
+    theta = np.einsum("hai,haj->hij", h["query"], h["key"]) / r**0.5
+    u = np.einsum("haj,ha->hj", h["key"], h["b_query"]) / r**0.5
+    w = np.einsum("hai,hac->hic", h["value"], h["dense"])
+    return theta, u, w, layer["dense"] @ layer["b_value"] + layer["b_dense"]
+
+
+def relative(a, b):
+    size = ((np.linalg.norm(a) ** 2 + np.linalg.norm(b) ** 2) / 2) ** 0.5
+    return np.linalg.norm(a - b) / size
+
+
+def test_distances_are_those_of_the_matrices(tmp_path):
+    rng = np.random.default_rng(1)
+    layer = {k: v.astype(np.float32).astype(float) for k, v in family.random_layer(rng).items()}
+    copy = {
+        k: (v + 0.1 * rng.standard_normal(v.shape)).astype(np.float32).astype(float) for k, v in layer.items()
+    }
+    a, b = (layers_file(tmp_path / f"{n}.safetensors", [x]) for n, x in (("a", layer), ("b", copy)))
+    found = run_json("match", a, b, f"--heads {M}")
+    first, second = theta_and_w(layer, M), theta_and_w(copy, M)
+    for head in found["heads"]:
+        i, j = head["a"], head["b"]
+        theta = relative(*(np.r_[x[0][k], x[1][k][None]] for x, k in ((first, i), (second, j))))
+        w = relative(first[2][i], second[2][j])
+        assert head["theta_distance"] == pytest.approx(theta, rel=1e-10)
+        assert head["w_distance"] == pytest.approx(w, rel=1e-10)
+        assert head["distance"] == max(head["theta_distance"], head["w_distance"])
+        overlap = (
+            np.vdot(first[2][i], second[2][j]) / np.linalg.norm(first[2][i]) / np.linalg.norm(second[2][j])
+        )
+        assert head["w_overlap"] == pytest.approx(overlap, rel=1e-10)
+    assert found["layers"][0]["constant_distance"] == pytest.approx(relative(first[3], second[3]), rel=1e-10)
+
+
+def test_a_layer_file_and_its_checkpoint_are_the_same(tmp_path):
+    layer = family.random_layer(np.random.default_rng(2))
+    theta, u, w, c = theta_and_w(layer, M)
+    a = layers_file(tmp_path / "a.safetensors", [layer])
+    np.savez(tmp_path / "b.npz", Theta=theta, W=w, query_bias=u, constant=c)
+    found = run_json("match", a, tmp_path / "b.npz", f"--heads {M}")
+    assert found["verdict"] == "same" and found["worst_distance"] < 1e-6
+    np.savez(tmp_path / "b.npz", Theta=theta, W=w, constant=c)  # without the query biases another layer
+    assert run_json("match", a, tmp_path / "b.npz", f"--heads {M}")["verdict"] == "derived"
+
+
+def test_all_layers_and_across(tmp_path):
+    rng = np.random.default_rng(3)
+    layers = [family.random_layer(rng) for _ in range(11)]
+    changed, head = family.one_head_changed(rng, layers[10], M)
+    a = layers_file(tmp_path / "a.safetensors", layers)
+    b = layers_file(tmp_path / "b.safetensors", [*layers[:10], changed])
+    found = run_json("match", a, b, f"--heads {M} --layers all")
+    assert found["verdict"] == "derived" and found["table"] == []
+    assert [x["verdict"] for x in found["layers"]] == ["same"] * 10 + ["derived"]
+    assert found["layers"][10]["a"] == "encoder.layer.10.attention"
+    assert [(found["heads"][i]["layer_a"], found["heads"][i]["a"]) for i in found["moved"]] == [(10, head)]
+    swapped = layers_file(tmp_path / "c.safetensors", layers[1::-1])
+    short = layers_file(tmp_path / "d.safetensors", layers[:2])
+    across = run_json("match", short, swapped, f"--heads {M} --layers all --across")
+    assert across["verdict"] == "same"
+    assert all(h["layer_b"] == 1 - h["layer_a"] for h in across["heads"])
+    assert np.argmax(across["table"], 1).tolist() == [1, 0]
+    assert "8 layers" not in refuse("match", a, short, f"--heads {M} --layers all", folder=tmp_path)
+
+
+def test_bfloat16_files_are_read(tmp_path):
+    layer = family.random_layer(np.random.default_rng(4))
+    a, b = (
+        layers_file(tmp_path / "a.safetensors", [layer]),
+        layers_file(tmp_path / "b.safetensors", [layer], "BF16"),
+    )
+    rounded = layers_file(tmp_path / "c.safetensors", [family.bfloat16(layer)])
+    assert run_json("match", b, rounded, f"--heads {M}")["worst_distance"] < 1e-14
+    found = run_json("match", a, b, f"--heads {M}")
+    assert found["verdict"] == "derived" and 1e-4 < found["worst_distance"] < 1e-2 and found["moved"] == []
+
+
+def test_threads_change_nothing(tmp_path):
+    rng = np.random.default_rng(5)
+    layer = family.random_layer(rng)
+    a = layers_file(tmp_path / "a.safetensors", [layer, family.random_layer(rng)])
+    b = layers_file(tmp_path / "b.safetensors", [family.int8(layer), layer])
+    words = [f"match --heads {M} --layers all --across --json", a, b]
+    assert run(*words, "--threads 1").stdout == run(*words, "--threads 3").stdout
+
+
+def test_words(tmp_path):
+    rng = np.random.default_rng(6)
+    layer = family.random_layer(rng)
+    copy, head = family.one_head_changed(rng, layer, M)
+    a, b = (layers_file(tmp_path / f"{n}.safetensors", [x]) for n, x in (("a", layer), ("b", copy)))
+    text = run("match", a, b, f"--heads {M}").stdout
+    assert text.startswith("verdict  derived") and f"Changed most: head {head} of A" in text
+
+
+@pytest.mark.parametrize(
+    "words, text",
+    [
+        ("match a.safetensors b.safetensors", "--heads: none given, but a.safetensors"),
+        ("match a.safetensors b.safetensors --heads 5", "do not make 5 heads"),
+        ("match a.safetensors other.npz --heads 8", "other.npz has (9, 9); heads are compared"),
+        ("match a.safetensors unknown.safetensors --heads 8", "'blocks.0.mixer.w' (3, 4)"),
+        ("match a.safetensors part.safetensors --heads 8", "no tensor ends in 'key.weight'"),
+        ("match a.safetensors b.safetensors --heads 8 --prefix-b decoder", "under 'decoder'"),
+        ("match a.safetensors b.safetensors --heads 8 --layers 3", "--layers: '3' given, expected all"),
+        ("match a.safetensors b.safetensors --heads 8 --across", "--across: given without --layers all"),
+        ("match a.safetensors b.safetensors --heads 8 --rotary half", "base=10000"),
+        ("match other.npz other.npz --rotary base=10000", "Q and K"),
+        ("match other.npz other.npz --prefix-a p", "'p' given"),
+        ("match a.safetensors missing.npz --heads 8", "missing.npz"),
+        ("match a.safetensors a.pt --heads 8", ".safetensors or .npz"),
+    ],
+)
+def test_misuse(tmp_path, monkeypatch, words, text):
+    monkeypatch.chdir(tmp_path)
+    layer = family.random_layer(np.random.default_rng(7))
+    for name in ("a", "b"):
+        layers_file(tmp_path / f"{name}.safetensors", [layer])
+    np.savez("other.npz", Theta=np.ones((2, 9, 9)), W=np.ones((2, 9, 9)))
+    family.write_safetensors(tmp_path / "unknown.safetensors", {"blocks.0.mixer.w": np.ones((3, 4))})
+    part = family.bert_names(layer)
+    family.write_safetensors(
+        tmp_path / "part.safetensors", {k: v for k, v in part.items() if ".key." not in k}
+    )
+    line = refuse(words, folder=tmp_path)
+    assert text in line
+    assert json.dumps(line).count("\\n") == 0
