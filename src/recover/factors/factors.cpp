@@ -166,10 +166,8 @@ double error_on(MatrixView<const double> x, MatrixView<const double> y, Index to
                 const backend::Context& context) {
   const double scale = squared_norm(y);
   if (scale == 0) return 1;  // nothing held out, or nothing to predict
-  Matrix<double> left = context.machine.apply_factors(x, tokens, factors.ranks, factors.values, context);
-  for (Index i = 0; i < y.rows; ++i)
-    for (Index j = 0; j < y.cols; ++j) left(i, j) -= y(i, j);
-  return std::sqrt(squared_norm(left) / scale);
+  return std::sqrt(
+      context.machine.factor_squares({x, y, tokens}, factors.ranks, factors.values, context) / scale);
 }
 
 AttentionLayer dense_layer(const Factors& f) {
