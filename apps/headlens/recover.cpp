@@ -22,11 +22,11 @@ struct Arguments {
 constexpr Index kDenseUpTo = 512;  // coordinates of the tokens
 
 // Theta and W, or the factors Q, K, V, O.
-void save(const std::filesystem::path& file, const AttentionLayer& layer, const Arguments& a,
-          Certified certified) {
+void save(const std::filesystem::path& file, const Recovery& recovery, const AttentionLayer& layer,
+          const Arguments& a, Certified certified) {
   const bool factors = a.form.empty() ? layer.dim() > kDenseUpTo : a.form == "factors";
   if (factors)
-    save_layer(file, factors_of(layer), certified);
+    save_layer(file, recovery.factors ? *recovery.factors : factors_of(layer), certified);
   else
     save_layer(file, layer, certified);
 }
@@ -48,9 +48,10 @@ int run(Arguments& a) {
   const std::string json = to_json(recovery.certificate);
   FileGroup together;
   const bool best_fit = recovery.certificate.status == RecoveryStatus::best_fit;
-  if (recovery.layer) save(file, *recovery.layer, a, best_fit ? Certified::no : Certified::not_said);
+  if (recovery.layer) save(file, recovery, *recovery.layer, a, best_fit ? Certified::no : Certified::not_said);
   if (!a.uncertified.empty() && recovery.best)
-    save(uncertified_file, *recovery.best, a, recovery.layer && !best_fit ? Certified::yes : Certified::no);
+    save(uncertified_file, recovery, *recovery.best, a,
+         recovery.layer && !best_fit ? Certified::yes : Certified::no);
   if (!a.span_output.empty()) write_npz(span_file, {{"span", *recovery.sculpt_span}});
   if (!a.certificate.empty()) write_text(certificate_file, json + "\n");
   together.commit();

@@ -6,6 +6,7 @@
 #include "cuda/layer/factor_problem.hpp"
 #include "cuda/memory.hpp"
 #include "cuda/scorers/scorers.hpp"
+#include "headlens/error.hpp"
 
 namespace headlens::cuda {
 namespace {
@@ -21,6 +22,12 @@ std::unique_ptr<backend::Design> design_of(const FeatureSource& source, const Ar
                                          source, context);
 }
 
+void refuse_checkpoints(const Context& context) {
+  if (context.execution.checkpoint.folder.empty()) return;
+  throw Error(ErrorCode::environment, message(option("backend"), ": cuda keeps no checkpoints: leave out ",
+                                              option("checkpoint"), ", or ask for cpu"));
+}
+
 // Centres, products of features for kernels without a closed form, and recoveries among all entries of Theta
 // are the processor's: the base class says so.
 class Machine final : public backend::Backend {
@@ -29,11 +36,13 @@ class Machine final : public backend::Backend {
 
   std::unique_ptr<backend::Design> make_design(const FeatureSource& source, const Array& heads,
                                                const Context& context) override {
+    refuse_checkpoints(context);
     return source.features.precision == Precision::f32 ? design_of<float>(source, heads, context)
                                                        : design_of<double>(source, heads, context);
   }
   backend::KernelGram make_kernel_gram(const FeatureSource& source, MatrixView<const double> targets,
                                        const Context& context) override {
+    refuse_checkpoints(context);
     return cuda::make_kernel_gram(source, targets, context);
   }
   double columns(const FeatureOptions& features, Index dim, Index) const override {

@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kLargestExponent = 960;  // of an entry's unit: leaves room for the entries themselves
 
-constexpr Index kColumns = 64, kRows = 4096;  // of a tile
+constexpr Index kColumns = 64, kRows = 4096, kShare = 1 << 18;  // of a tile
 
 // value * 2^exponent
 struct PowerOfTwo {
@@ -54,6 +54,30 @@ std::vector<int> units_of_columns(MatrixView<const double> a, int threads) {
   return out;
 }
 
+// The same of all values together. Shares are summed in order; the power of two does not see their rounding.
+int unit_of(const double* values, Index count, int threads) {
+  const auto shares = static_cast<std::size_t>(tile_count(count, kShare));
+  std::vector<double> largest(shares), squares(shares);
+  const auto over_shares = [&](const auto& work) {
+    parallel_for(threads, static_cast<Index>(shares), [&](Index item, int) {
+      const Tile tile = tile_at(count, kShare, item);
+      work(static_cast<std::size_t>(item), values + tile.begin, values + tile.begin + tile.size);
+    });
+  };
+  over_shares([&](std::size_t share, const double* at, const double* end) {
+    for (; at != end; ++at) largest[share] = std::max(largest[share], std::abs(*at));
+  });
+  const double most = *std::max_element(largest.begin(), largest.end());
+  if (!(most > 0)) return 0;
+  const PowerOfTwo unit(-std::ilogb(most));
+  over_shares([&](std::size_t share, const double* at, const double* end) {
+    for (; at != end; ++at) squares[share] += unit.times(*at) * unit.times(*at);
+  });
+  double sum = 0;
+  for (const double share : squares) sum += share;
+  return -unit.exponent + static_cast<int>(std::lround(0.5 * std::log2(sum / static_cast<double>(count))));
+}
+
 // values * 2^(sign * exponent of the last axis)
 Array scaled(const Array& array, const std::vector<int>& exponents, int sign, int threads) {
   if (std::all_of(exponents.begin(), exponents.end(), [](int e) { return e == 0; })) return array;
@@ -80,10 +104,9 @@ std::vector<double> Units::theta_weights() const {
 }
 
 Units units_of(const Examples& examples, int threads) {
-  const auto columns = [&](const Array& a, Index width) {
-    return units_of_columns({a.data<double>(), a.size() / width, width}, threads);
-  };
-  return {columns(examples.x, examples.dim()), columns(examples.y, 1)[0]};
+  const Index d = examples.dim();
+  return {units_of_columns({examples.x.data<double>(), examples.x.size() / d, d}, threads),
+          unit_of(examples.y.data<double>(), examples.y.size(), threads)};
 }
 
 Units plain_units(const Examples& examples) {

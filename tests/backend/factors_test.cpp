@@ -12,6 +12,7 @@
 #include "headlens/layer.hpp"
 #include "headlens/recover.hpp"
 #include "linalg/vector_space.hpp"
+#include "recover/factors/gauge.hpp"
 #include "reference/backends.hpp"
 
 namespace headlens {
@@ -304,6 +305,88 @@ TEST_P(FactorContract, PreconditionerIsSymmetric) {
   const Matrix<double> pa = posed.model->precondition(a), pb = posed.model->precondition(b);
   EXPECT_NEAR(inner_product(a, pb), inner_product(b, pa), 1e-12 * norm(pa) * norm(b));
   EXPECT_GT(inner_product(a, pa), 0);
+}
+
+// Directions on a machine are matrices: sums, products and the gauge as on the host. One problem is small
+// enough for the host, the other is not.
+TEST_P(FactorContract, DirectionsAreThoseOfTheHost) {
+  const Execution run = execution();
+  const backend::Context context = backend::context_of(run);
+  for (const Shape& s : {Shape{50, 4, 7, 3, {{0, 2, 3}, {2, 1, 3}}}, Shape{60, 3, 150, 2, {{70, 9}, {40, 41}}}}) {
+    const Input in(s, 15);
+    Posed posed(in, context);
+    posed.model->refresh_preconditioner(*posed.point);
+    posed.model->shift_preconditioner(1);
+    Stream stream(16, "directions");
+    const Matrix<double> a = drawn(s.dim, in.parameters.cols(), 1, stream), b = drawn(s.dim, a.cols(), 1, stream);
+    const auto space = posed.model->directions();
+    auto x = space->hold(a);
+    const auto y = space->hold(b), zero = space->zero();
+    EXPECT_NEAR(space->inner(*x, *y), inner_product(a, b), 1e-13 * norm(a) * norm(b));
+    EXPECT_EQ(space->inner(*zero, *zero), 0);
+    space->scale(3, *x);
+    space->add(-2, *y, *x);
+    const Matrix<double> sum = space->fetch(*x);
+    for (Index i = 0; i < a.rows() * a.cols(); ++i)
+      ASSERT_NEAR(sum.data()[i], 3 * a.data()[i] - 2 * b.data()[i], 4 * kEpsilon * (std::abs(sum.data()[i]) + 9));
+    Matrix<double> expected(s.dim, a.cols());
+    posed.model->normal_product(b, expected);
+    Matrix<double> found = space->fetch(*space->normal_product(*y));
+    add(-1.0, expected, found);
+    EXPECT_LE(norm(found), 1e-13 * norm(expected));
+    found = space->fetch(*space->precondition(*y));
+    add(-1.0, posed.model->precondition(b), found);
+    EXPECT_LE(norm(found), 1e-12 * norm(b));
+  }
+}
+
+// The fixed gauge adds its multiple of gauge_part() to every product, wherever that is computed.
+TEST_P(FactorContract, FixedGaugeIsThatOfTheHost) {
+  const Execution run = execution();
+  const backend::Context context = backend::context_of(run);
+  for (const Shape& s : {Shape{50, 4, 7, 3, {{0, 2, 3}, {2, 1, 3}}}, Shape{60, 3, 150, 2, {{70, 9}, {40, 41}}}}) {
+    Input in(s, 17);
+    const recovery::Factors factors =
+        recovery::balanced({s.ranks, {copy_of(in.parameters), copy_of(in.o)}, 1, 1});
+    in.shape.ranks = factors.ranks;
+    in.parameters = copy_of(factors.values.parameters);
+    Posed posed(in, context);
+    const recovery::GaugeFixed fixed(*posed.problem, factors, 7);
+    const auto model = fixed.make_linear_model();
+    model->move_to(*posed.point);
+    Stream stream(18, "gauge");
+    const Matrix<double> a = drawn(s.dim, in.parameters.cols(), 1, stream);
+    Matrix<double> expected(s.dim, a.cols());
+    posed.model->normal_product(a, expected);
+    add(7.0, recovery::gauge_part(factors, a), expected);
+    const auto space = model->directions();
+    Matrix<double> found = space->fetch(*space->normal_product(*space->hold(a)));
+    add(-1.0, expected, found);
+    EXPECT_LT(norm(found), 1e-12 * norm(expected));
+  }
+}
+
+// What an error of the labels does, by the functions that it is made of.
+TEST_P(FactorContract, ResponseIsThatOfItsParts) {
+  const Execution run = execution();
+  const backend::Context context = backend::context_of(run);
+  const Input in({60, 5, 6, 4, {{2, 3}, {2, 3}}}, 19);
+  Posed posed(in, context);
+  Stream stream(20, "noise");
+  const Matrix<double> nu = drawn(in.y.rows(), 4, 1, stream), dp = drawn(6, in.parameters.cols(), 1, stream);
+  Matrix<double> found(6, dp.cols()), expected(6, dp.cols()), left = copy_of(nu), moved(nu.rows(), 4);
+  posed.model->respond(nu, found);
+  posed.model->project(left);
+  posed.model->adjoint(left, expected);
+  add(-1.0, expected, found);
+  EXPECT_LE(norm(found), 1e-13 * norm(expected));
+  posed.model->derivative(dp, moved);
+  left = copy_of(nu);
+  add(-1.0, moved, left);
+  Matrix<double> w = posed.model->respond_in_w(nu, dp);
+  const Matrix<double> best = posed.model->best_w(left);
+  add(-1.0, best, w);
+  EXPECT_LE(norm(w), 1e-12 * norm(best));
 }
 
 double loss_of(const Input& in, const Matrix<double>& parameters) {

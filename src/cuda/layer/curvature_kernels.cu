@@ -98,6 +98,17 @@ __global__ void bend_kernel(Sampled sampled, const float* __restrict__ z, const 
   }
 }
 
+__global__ void gauge_kernel(Index rank, const double* __restrict__ sizes, const double* __restrict__ t,
+                             double* __restrict__ along, double* __restrict__ minus) {
+  const Index at = static_cast<Index>(blockIdx.x) * kThreads + threadIdx.x, head = blockIdx.y;
+  if (at >= rank * rank) return;
+  const double size = sizes[head * rank + at / rank] + sizes[head * rank + at % rank];
+  const Index place = head * rank * rank + at;
+  const double angle = (along[place] - t[place]) / max(size, 1e-300);
+  along[place] = angle;
+  minus[place] = -angle;
+}
+
 }  // namespace
 
 template <class T>
@@ -127,6 +138,13 @@ void sum_bends(const Sampled& sampled, const float* z, const float* p, const flo
                              static_cast<int>(bytes)));
   bend_kernel<<<static_cast<unsigned>(sampled.examples), kThreads, bytes, device().stream>>>(
       sampled, z, p, g, plain, weighed);
+  check(cudaGetLastError());
+}
+
+void divide_gauge(Index heads, Index rank, const double* sizes, const double* t, double* along,
+                  double* minus) {
+  const dim3 grid(blocks_of(rank * rank), static_cast<unsigned>(heads));
+  gauge_kernel<<<grid, kThreads, 0, device().stream>>>(rank, sizes, t, along, minus);
   check(cudaGetLastError());
 }
 

@@ -29,6 +29,11 @@ double trace_of(const DeviceMatrix<float>& a) {
 
 }  // namespace
 
+Index largest_rank(const backend::HeadRanks& ranks) {
+  return std::max(*std::max_element(ranks.logits.begin(), ranks.logits.end()),
+                  *std::max_element(ranks.values.begin(), ranks.values.end()));
+}
+
 // X_p^T P_perp X_p of every head, X_p the rows p_a X.
 void FactorCurvature::sum_values(const FactorProblem& problem, const FactorTangent<float>& tangent) {
   const Index d = shape_.dim, k = problem.tokens(), m = shape_.heads, rows = problem.rows();
@@ -85,9 +90,7 @@ void FactorCurvature::sum_logits(const FactorProblem& problem, const FactorTange
 void FactorCurvature::refresh(const FactorProblem& problem, const FactorPoint& point,
                               const FactorTangent<float>& tangent) {
   const backend::HeadRanks& ranks = problem.ranks();
-  const Index d = problem.dim(), m = problem.heads(),
-              r = std::max(*std::max_element(ranks.logits.begin(), ranks.logits.end()),
-                           *std::max_element(ranks.values.begin(), ranks.values.end()));
+  const Index d = problem.dim(), m = problem.heads(), r = largest_rank(ranks);
   host_columns_ = backend::columns_of(ranks);
   columns_ = DeviceArray<backend::HeadColumns>::from(host_columns_);
   shape_ = {d, m, r, ranks.parameter_columns(), columns_.data()};

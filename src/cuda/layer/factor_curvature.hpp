@@ -17,6 +17,8 @@ struct BlockShape {
   const backend::HeadColumns* columns = nullptr;  // (m), on the device
 };
 
+Index largest_rank(const backend::HeadRanks& ranks);
+
 class FactorCurvature {
  public:
   void refresh(const FactorProblem& problem, const FactorPoint& point, const FactorTangent<float>& tangent);

@@ -2,11 +2,14 @@
 
 #include <cmath>
 
+#include "cuda/layer/device_directions.hpp"
 #include "cuda/layer/step_solver.hpp"
 #include "cuda/layer/vectors.hpp"
 
 namespace headlens::cuda {
 namespace {
+
+constexpr double kShort = 1 << 15;  // entries of a direction
 
 template <class T>
 DeviceMatrix<T> in_precision(const DeviceMatrix<double>& a) {
@@ -111,15 +114,47 @@ void FactorModel::adjoint(MatrixView<const double> z, MatrixView<double> dp) {
 }
 
 void FactorModel::normal_product(MatrixView<const double> a, MatrixView<double> out) {
-  const DeviceMatrix<double> from = upload<double>(a, problem_.threads());
-  DeviceMatrix<double> image(problem_.rows(), problem_.outputs()), to(out.rows, out.cols);
-  at_point(double_).normal_product(from.view(), image, to.view());
+  DeviceMatrix<double> to(out.rows, out.cols);
+  normal_product(upload<double>(a, problem_.threads()), to);
   download(to, problem_.threads(), out);
+}
+
+void FactorModel::normal_product(const DeviceMatrix<double>& a, DeviceMatrix<double>& out) {
+  DeviceMatrix<double> image(problem_.rows(), problem_.outputs());
+  at_point(double_).normal_product(a.view(), image, out.view());
 }
 
 Matrix<double> FactorModel::best_w(MatrixView<const double> z) {
   const DeviceMatrix<double> from = upload<double>(z, problem_.threads());
   return download(best_readout(*point_, from.view()), problem_.threads());
+}
+
+void FactorModel::respond(MatrixView<const double> nu, MatrixView<double> dp) {
+  DeviceMatrix<double> image = upload<double>(nu, problem_.threads()), out(dp.rows, dp.cols);
+  at_point(double_).project(image);
+  at_point(double_).adjoint(image, out.view());
+  download(out, problem_.threads(), dp);
+}
+
+Matrix<double> FactorModel::respond_in_w(MatrixView<const double> nu, MatrixView<const double> dp) {
+  const DeviceMatrix<double> from = upload<double>(dp, problem_.threads());
+  DeviceMatrix<double> left = upload<double>(nu, problem_.threads()), moved(nu.rows, nu.cols);
+  at_point(double_).derivative(from.view(), moved);
+  add_scaled(-1, moved.data(), moved.size(), left.data());
+  return download(best_readout(*point_, std::as_const(left).view()), problem_.threads());
+}
+
+// Short directions are worked with faster on the host than the device is asked.
+bool FactorModel::keeps_directions() const { return problem_.unknowns() > kShort; }
+
+std::unique_ptr<backend::Directions> FactorModel::directions() {
+  if (!keeps_directions()) return LinearModel::directions();
+  return make_device_directions(*this, problem_.threads(), std::nullopt);
+}
+
+std::unique_ptr<backend::Directions> FactorModel::directions(const backend::FixedGauge& gauge) {
+  if (!keeps_directions()) return nullptr;
+  return make_device_directions(*this, problem_.threads(), Gauge(gauge, problem_.threads()));
 }
 
 template class FactorTangent<float>;

@@ -47,6 +47,14 @@ class FactorModel final : public backend::LinearModel {
   void adjoint(MatrixView<const double> z, MatrixView<double> dp) override;
   void normal_product(MatrixView<const double> a, MatrixView<double> out) override;
   Matrix<double> best_w(MatrixView<const double> z) override;
+  void respond(MatrixView<const double> nu, MatrixView<double> dp) override;
+  Matrix<double> respond_in_w(MatrixView<const double> nu, MatrixView<const double> dp) override;
+  std::unique_ptr<backend::Directions> directions() override;
+  std::unique_ptr<backend::Directions> directions(const backend::FixedGauge& gauge) override;
+
+  // The same on the device.
+  void normal_product(const DeviceMatrix<double>& a, DeviceMatrix<double>& out);
+  void precondition(DeviceMatrix<double>& a) const { curvature_.apply(a); }
 
  private:
   // A tangent is moved to the point when the point is first used in that precision.
@@ -57,6 +65,7 @@ class FactorModel final : public backend::LinearModel {
   };
   template <class T>
   const FactorTangent<T>& at_point(Lazy<T>& lazy);
+  bool keeps_directions() const;
 
   const FactorProblem& problem_;
   const FactorPoint* point_ = nullptr;

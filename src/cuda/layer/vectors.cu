@@ -48,11 +48,26 @@ __global__ void products_kernel(const T* __restrict__ a, const T* __restrict__ b
   if (threadIdx.x == 0) partial[blockIdx.x] = sum;
 }
 
-__global__ void total_kernel(double* __restrict__ partial, int count) {
+__global__ void total_kernel(const double* __restrict__ partial, int count, double* __restrict__ total) {
   double sum = 0;
   for (int i = threadIdx.x; i < count; i += kThreads) sum += partial[i];
   sum = block_sum(sum);
-  if (threadIdx.x == 0) partial[0] = sum;
+  if (threadIdx.x == 0) *total = sum;
+}
+
+// Room for the sums of one thread: conjugate gradients ask for thousands of them.
+struct Sums {
+  double* partial = nullptr;  // (kMostBlocks), on the device
+  double* total = nullptr;    // on the host, where the device writes it
+};
+const Sums& own_sums() {
+  thread_local const Sums* const mine = [] {  // kept, as the handles of device()
+    auto* out = new Sums;
+    check(cudaMalloc(&out->partial, static_cast<std::size_t>(kMostBlocks) * sizeof(double)));
+    check(cudaMallocHost(&out->total, sizeof(double)));
+    return out;
+  }();
+  return *mine;
 }
 
 __global__ void row_squares_kernel(const float* __restrict__ a, Index cols, double* __restrict__ out) {
@@ -100,14 +115,12 @@ template <class T>
 double inner_product(const T* a, const T* b, Index size) {
   if (size == 0) return 0;
   const unsigned blocks = blocks_for(size);
-  DeviceArray<double> partial(static_cast<Index>(blocks));
-  products_kernel<T><<<blocks, kThreads, 0, device().stream>>>(a, b, size, partial.data());
-  total_kernel<<<1, kThreads, 0, device().stream>>>(partial.data(), static_cast<int>(blocks));
+  const Sums& sums = own_sums();
+  products_kernel<T><<<blocks, kThreads, 0, device().stream>>>(a, b, size, sums.partial);
+  total_kernel<<<1, kThreads, 0, device().stream>>>(sums.partial, static_cast<int>(blocks), sums.total);
   check(cudaGetLastError());
-  double out = 0;
-  check(cudaMemcpyAsync(&out, partial.data(), sizeof(double), cudaMemcpyDeviceToHost, device().stream));
   device().wait();
-  return out;
+  return *sums.total;
 }
 
 std::vector<double> row_squares_of(const float* a, Index rows, Index cols) {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "base/parallel.hpp"
 #include "base/random.hpp"
 #include "linalg/blas.hpp"
 #include "linalg/svd.hpp"
@@ -134,9 +135,11 @@ OwnHead balanced(const OwnHead& head, double theta_share, double w_share) {
   return out;
 }
 
-Factors balanced(const Factors& f, double theta_share, double w_share) {
-  std::vector<OwnHead> heads;
-  for (Index i = 0; i < f.heads(); ++i) heads.push_back(balanced(own_head(f, i), theta_share, w_share));
+Factors balanced(const Factors& f, double theta_share, double w_share, int threads) {
+  std::vector<OwnHead> heads(static_cast<std::size_t>(f.heads()));
+  parallel_for(threads, f.heads(), [&](Index i, int) {
+    heads[static_cast<std::size_t>(i)] = balanced(own_head(f, i), theta_share, w_share);
+  });
   Factors out = assemble(heads);
   out.train_error = f.train_error;
   out.held_out_error = f.held_out_error;
@@ -179,6 +182,27 @@ AttentionLayer dense_layer(const Factors& f) {
          MatrixView<double>(out.theta.data<double>() + i * d * d, d, d));
     gemm(Trans::no, Trans::no, 1.0, h.v, h.o, 0.0,
          MatrixView<double>(out.w.data<double>() + i * d * e, d, e));
+  }
+  return out;
+}
+
+FactoredLayer factored_layer(const Factors& f) {
+  const auto most = [](const std::vector<Index>& ranks) {
+    return std::max<Index>(1, *std::max_element(ranks.begin(), ranks.end()));
+  };
+  const Index m = f.heads(), d = f.dim(), e = f.outputs(), a = most(f.ranks.logits), b = most(f.ranks.values);
+  FactoredLayer out{Array(DType::f64, {m, d, a}), Array(DType::f64, {m, d, a}), Array(DType::f64, {m, d, b}),
+                    Array(DType::f64, {m, b, e})};  // zeros
+  const auto put = [](MatrixView<const double> from, Array& to, Index head) {
+    const Index rows = to.dim(1), cols = to.dim(2);
+    copy_rows(from, MatrixView<double>(to.data<double>() + head * rows * cols, from.rows, from.cols, cols));
+  };
+  for (Index i = 0; i < m; ++i) {
+    const HeadFactors h = head_of(f, i);
+    put(h.q, out.q, i);
+    put(h.k, out.k, i);
+    put(h.v, out.v, i);
+    put(h.o, out.o, i);
   }
   return out;
 }
