@@ -17,7 +17,7 @@ double descent_bytes(const backend::LayerExamples& examples, const backend::Head
              e = static_cast<double>(examples.y.cols), k = static_cast<double>(examples.tokens);
   const auto z = static_cast<double>(ranks.parameter_columns()), m = static_cast<double>(ranks.heads()),
              b = static_cast<double>(ranks.value_columns());
-  return 4 * (rows * (d + e) + kBatchRows * (d + e + 2 * z + 2 * m * k + 2 * b) + 4 * (d * z + b * e)) +
+  return 4 * (rows * (d + e) + kBatchRows * (d + e + 2 * z + 2 * m * k + 2 * b) + 5 * (d * z + b * e)) +
          kLibraries;
 }
 
@@ -32,7 +32,8 @@ AdamDescent::Moving::Moving(const Matrix<double>& start, int threads)
     : value(upload<float>(start.view(), threads)),
       gradient(start.rows(), start.cols()),
       mean(start.rows(), start.cols()),
-      square(start.rows(), start.cols()) {
+      square(start.rows(), start.cols()),
+      averaged(upload<float>(start.view(), threads)) {
   mean.clear();
   square.clear();
 }
@@ -40,8 +41,9 @@ AdamDescent::Moving::Moving(const Matrix<double>& start, int threads)
 void AdamDescent::Moving::step(int t, double rate) {
   const float mean_share = 1 - std::pow(kMean, static_cast<float>(t)),
               square_share = 1 - std::pow(kSquare, static_cast<float>(t));
-  adam_step({1 - kMean, 1 - kSquare, static_cast<float>(rate) / mean_share, 1 / square_share, kSmall},
-            gradient.data(), value.size(), value.data(), mean.data(), square.data());
+  adam_step({1 - kMean, 1 - kSquare, static_cast<float>(rate) / mean_share, 1 / square_share, kSmall,
+             static_cast<float>(backend::averaged_share(t))},
+            gradient.data(), value.size(), {value.data(), mean.data(), square.data(), averaged.data()});
 }
 
 AdamDescent::AdamDescent(const backend::LayerExamples& examples, backend::HeadRanks ranks,
@@ -90,6 +92,15 @@ double AdamDescent::step(const std::vector<Index>& batch, double rate) {
 
 backend::FactorValues AdamDescent::values() const {
   return {download(parameters_.value, threads_), download(o_.value, threads_)};
+}
+
+backend::FactorValues AdamDescent::mean_values() const {
+  return {download(parameters_.averaged, threads_), download(o_.averaged, threads_)};
+}
+
+void AdamDescent::go_to_mean() {
+  for (Moving* moving : {&parameters_, &o_})
+    convert(moving->averaged.data(), moving->value.size(), moving->value.data());
 }
 
 std::unique_ptr<backend::FactorDescent> make_factor_descent(const backend::LayerExamples& examples,

@@ -139,15 +139,16 @@ void gather_examples(const T* from, Index cols, Index tokens, const std::int64_t
   check(cudaGetLastError());
 }
 
-void adam_step(const AdamRate& rate, const float* gradient, Index size, float* value, float* mean,
-               float* square) {
+void adam_step(const AdamRate& rate, const float* gradient, Index size, const AdamState& state) {
   each(size, [=] __device__(Index i) {
     const float g = gradient[i];
-    const float m = mean[i] + rate.mean_share * (g - mean[i]);
-    const float s = square[i] + rate.square_share * (g * g - square[i]);
-    mean[i] = m;
-    square[i] = s;
-    value[i] -= rate.along * m / (sqrtf(s * rate.unit) + rate.small);
+    const float m = state.mean[i] + rate.mean_share * (g - state.mean[i]);
+    const float s = state.square[i] + rate.square_share * (g * g - state.square[i]);
+    const float v = state.value[i] - rate.along * m / (sqrtf(s * rate.unit) + rate.small);
+    state.mean[i] = m;
+    state.square[i] = s;
+    state.value[i] = v;
+    state.averaged[i] += rate.averaged_share * (v - state.averaged[i]);
   });
 }
 

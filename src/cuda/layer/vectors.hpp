@@ -32,11 +32,14 @@ template <class T>
 void gather_examples(const T* from, Index cols, Index tokens, const std::int64_t* examples, Index count,
                      T* to);
 
-// One step of Adam on `size` parameters: along = rate / (1 - kMean^t), unit = 1 / (1 - kSquare^t).
+// One step of Adam on `size` parameters: along = rate / (1 - kMean^t), unit = 1 / (1 - kSquare^t), and
+// averaged += averaged_share (value - averaged).
 struct AdamRate {
-  float mean_share, square_share, along, unit, small;
+  float mean_share, square_share, along, unit, small, averaged_share;
 };
-void adam_step(const AdamRate& rate, const float* gradient, Index size, float* value, float* mean,
-               float* square);
+struct AdamState {
+  float *value, *mean, *square, *averaged;
+};
+void adam_step(const AdamRate& rate, const float* gradient, Index size, const AdamState& state);
 
 }  // namespace headlens::cuda
