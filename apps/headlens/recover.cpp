@@ -48,7 +48,8 @@ int run(Arguments& a) {
   const std::string json = to_json(recovery.certificate);
   FileGroup together;
   const bool best_fit = recovery.certificate.status == RecoveryStatus::best_fit;
-  if (recovery.layer) save(file, recovery, *recovery.layer, a, best_fit ? Certified::no : Certified::not_said);
+  if (recovery.layer)
+    save(file, recovery, *recovery.layer, a, best_fit ? Certified::no : Certified::not_said);
   if (!a.uncertified.empty() && recovery.best)
     save(uncertified_file, recovery, *recovery.best, a,
          recovery.layer && !best_fit ? Certified::yes : Certified::no);

@@ -146,7 +146,8 @@ struct Certificate {
 struct Recovery {
   std::optional<AttentionLayer> layer;  // empty unless recovered, approximate or a best fit
   std::optional<AttentionLayer> best;   // certified or not; empty where there was nothing to find
-  std::optional<FactoredLayer> factors;  // of `best`, where it was found in factors: balanced, as factors_of()
+  std::optional<FactoredLayer>
+      factors;  // of `best`, where it was found in factors: balanced, as factors_of()
   Certificate certificate;
   std::optional<Array> sculpt_span;  // (m-1, d, d): estimated directions Theta_i - Theta_j, orthonormal
 };

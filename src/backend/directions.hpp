@@ -1,5 +1,5 @@
-// Directions of the parameters of a recovery problem, for algorithms that work with many of them: they stay on
-// the machine, and only inner products cross.
+// Directions of the parameters of a recovery problem, for algorithms that work with many of them: they stay
+// on the machine, and only inner products cross.
 #pragma once
 
 #include <memory>

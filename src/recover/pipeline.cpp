@@ -231,7 +231,8 @@ Recovery recover_layer(const Examples& examples, const RecoverOptions& options, 
   Recovery recovery;
   Certificate& certificate = recovery.certificate;
   const bool any_layer = !knows_parities(options.method);
-  const Units units = any_layer ? units_of(examples, effort.threads()) : plain_units(examples);  // those of a parity are known
+  const Units units = any_layer ? units_of(examples, effort.threads())
+                                : plain_units(examples);  // those of a parity are known
   require_representable(units);
   Examples scaled = in_units(examples, units, effort.threads());
   if (options.best_fit) scaled = with_equal_inputs_together(scaled);

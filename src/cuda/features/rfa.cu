@@ -96,8 +96,8 @@ __device__ inline T mix(const Four<T>* tokens, const T (&c)[H][kSets][K], const 
 
 // The tokens of kSets sets from `set` on to [token][j][set], by one warp, and the keys of each.
 template <class T, int K>
-__device__ inline void load_tokens(const T* __restrict__ rows, const std::int64_t* __restrict__ begin, int set,
-                                   int count, int width, int (&keys)[kSets], Four<T>* tokens) {
+__device__ inline void load_tokens(const T* __restrict__ rows, const std::int64_t* __restrict__ begin,
+                                   int set, int count, int width, int (&keys)[kSets], Four<T>* tokens) {
   const int lane = threadIdx.x % kWarp;
   int items[kSets];
   const T* from[kSets];
@@ -284,8 +284,8 @@ void launch_small(const Tokens<T>& tokens, Index first, Index count, const Heads
       static_cast<unsigned>(across));
   kernel<<<grid, kWarps * kWarp, bytes, device().stream>>>(
       tokens.rows.data(), tokens.begin.data() + first, static_cast<int>(count), static_cast<int>(width),
-      heads.weights.data(), static_cast<int>(heads.count),
-      static_cast<int>(heads.stride), static_cast<int>(slice), score, out, overflow);
+      heads.weights.data(), static_cast<int>(heads.count), static_cast<int>(heads.stride),
+      static_cast<int>(slice), score, out, overflow);
   check(cudaGetLastError());
 }
 

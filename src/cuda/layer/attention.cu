@@ -14,10 +14,12 @@ constexpr int kPad = kTile + 1;
 struct Group {
   Index rows, tokens, heads, width, tiles;
 
-  __device__ Index first() const { return blockIdx.x / tiles * width; }        // row of the group
-  __device__ Index offset() const { return blockIdx.x % tiles * kTile; }       // of the tile in the group
-  __device__ Index count() const { return min(width, rows - first()); }        // rows of the group
-  __device__ bool meet(Index a, Index b) const { return a / tokens == b / tokens && a < count() && b < count(); }
+  __device__ Index first() const { return blockIdx.x / tiles * width; }   // row of the group
+  __device__ Index offset() const { return blockIdx.x % tiles * kTile; }  // of the tile in the group
+  __device__ Index count() const { return min(width, rows - first()); }   // rows of the group
+  __device__ bool meet(Index a, Index b) const {
+    return a / tokens == b / tokens && a < count() && b < count();
+  }
   // Of the weight of row a over row b in P.
   __device__ Index at(Index a, Index b) const {
     return ((first() + a) * heads + blockIdx.y) * tokens + b % tokens;
@@ -60,13 +62,13 @@ __device__ void outer_products(const Group& group, const Part<T> (&a)[kPairs], c
 #pragma unroll 8
         for (int l = 0; l < kTile; ++l)
 #pragma unroll
-          for (int i = 0; i < kRows; ++i)
-            sum[i] += left[threadIdx.y + i * kWarps][l] * right[threadIdx.x][l];
+          for (int i = 0; i < kRows; ++i) sum[i] += left[threadIdx.y + i * kWarps][l] * right[threadIdx.x][l];
         __syncthreads();
       }
 #pragma unroll
     for (int i = 0; i < kRows; ++i)
-      if (key + threadIdx.x < group.width) s[(threadIdx.y + i * kWarps) * stride + key + threadIdx.x] = sum[i];
+      if (key + threadIdx.x < group.width)
+        s[(threadIdx.y + i * kWarps) * stride + key + threadIdx.x] = sum[i];
   }
   __syncthreads();
 }
@@ -134,7 +136,8 @@ __device__ T warp_sum(T value) {
 }
 template <class T>
 __device__ T warp_max(T value) {
-  for (int step = kTile / 2; step > 0; step /= 2) value = max(value, __shfl_xor_sync(0xffffffffu, value, step));
+  for (int step = kTile / 2; step > 0; step /= 2)
+    value = max(value, __shfl_xor_sync(0xffffffffu, value, step));
   return value;
 }
 
@@ -264,7 +267,8 @@ Group group_of(const AttentionShape& shape) {
 }
 
 template <class Kernel, class... Arguments>
-void launch(Kernel kernel, const AttentionShape& shape, std::size_t row_bytes, const Arguments&... arguments) {
+void launch(Kernel kernel, const AttentionShape& shape, std::size_t row_bytes,
+            const Arguments&... arguments) {
   if (shape.rows == 0) return;
   const Group group = group_of(shape);
   const Index groups = (shape.rows + group.width - 1) / group.width;
@@ -294,9 +298,9 @@ void attend_back(const AttentionShape& shape, const T* z, const T* p, const T* g
   launch(back_columns_kernel<T>, shape, 0, z, p, g, static_cast<const T*>(c), back);
 }
 
-#define HEADLENS_FOR(T)                                                                    \
-  template void attend(const AttentionShape&, const T*, T*, T*);                           \
-  template void attend_along(const AttentionShape&, const T*, const T*, const T*, T*);     \
+#define HEADLENS_FOR(T)                                                                \
+  template void attend(const AttentionShape&, const T*, T*, T*);                       \
+  template void attend_along(const AttentionShape&, const T*, const T*, const T*, T*); \
   template void attend_back(const AttentionShape&, const T*, const T*, const T*, T*, T*);
 HEADLENS_FOR(float)
 HEADLENS_FOR(double)

@@ -11,9 +11,9 @@ namespace headlens::cuda {
 constexpr Index kMostTokens = 128;  // what the shared memory of a block holds in double
 
 struct AttentionShape {
-  Index rows = 0, tokens = 0, heads = 0;               // n k, k, m
-  Index parameter_columns = 0, value_columns = 0;      // 2 a + b, b
-  const backend::HeadColumns* columns = nullptr;       // (m), on the device
+  Index rows = 0, tokens = 0, heads = 0;           // n k, k, m
+  Index parameter_columns = 0, value_columns = 0;  // 2 a + b, b
+  const backend::HeadColumns* columns = nullptr;   // (m), on the device
 };
 
 // P and Phi of Z.

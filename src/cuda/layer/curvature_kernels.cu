@@ -38,8 +38,7 @@ __global__ void divide_kernel(BlockShape shape, const float* __restrict__ left,
   const float* l = left + (turned < 0 ? 0 : turned) * shape.dim;
   const T own_left = turned < 0 ? T(1) : max(T(l[at / shape.rank]), T(0)),
           top_left = turned < 0 ? T(1) : max(T(l[shape.dim - 1]), T(0));
-  const T own = own_left * max(T(r[at % shape.rank]), T(0)),
-          top = top_left * max(T(r[shape.rank - 1]), T(0));
+  const T own = own_left * max(T(r[at % shape.rank]), T(0)), top = top_left * max(T(r[shape.rank - 1]), T(0));
   const T size_here = mu + max(floor * top, own);
   blocks[block * size + at] = size_here > T(0) ? blocks[block * size + at] / size_here : T(0);
 }
@@ -136,8 +135,8 @@ void sum_bends(const Sampled& sampled, const float* z, const float* p, const flo
   const std::size_t bytes = (3 * k * (k + 1) + 2 * k) * sizeof(float);
   check(cudaFuncSetAttribute(bend_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                              static_cast<int>(bytes)));
-  bend_kernel<<<static_cast<unsigned>(sampled.examples), kThreads, bytes, device().stream>>>(
-      sampled, z, p, g, plain, weighed);
+  bend_kernel<<<static_cast<unsigned>(sampled.examples), kThreads, bytes, device().stream>>>(sampled, z, p, g,
+                                                                                             plain, weighed);
   check(cudaGetLastError());
 }
 
@@ -148,9 +147,9 @@ void divide_gauge(Index heads, Index rank, const double* sizes, const double* t,
   check(cudaGetLastError());
 }
 
-#define HEADLENS_FOR(T)                                                                             \
-  template void to_blocks(const BlockShape&, const T*, T*);                                         \
-  template void from_blocks(const BlockShape&, const T*, T*);                                       \
+#define HEADLENS_FOR(T)                                       \
+  template void to_blocks(const BlockShape&, const T*, T*);   \
+  template void from_blocks(const BlockShape&, const T*, T*); \
   template void divide_blocks(const BlockShape&, const float*, const float*, double, double, T*);
 HEADLENS_FOR(float)
 HEADLENS_FOR(double)

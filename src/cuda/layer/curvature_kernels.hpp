@@ -26,6 +26,7 @@ void sum_bends(const Sampled& sampled, const float* z, const float* p, const flo
                float* weighed);
 
 // along = (a - t) / (sizes_j + sizes_l) and minus = -along for every head, all (m, r, r): of the gauge.
-void divide_gauge(Index heads, Index rank, const double* sizes, const double* t, double* along, double* minus);
+void divide_gauge(Index heads, Index rank, const double* sizes, const double* t, double* along,
+                  double* minus);
 
 }  // namespace headlens::cuda

@@ -75,8 +75,7 @@ void download(const DeviceMatrix<T>& from, int threads, MatrixView<double> to) {
     staging().fetch(from.data() + first * to.cols, bytes);
     staging().wait();
     over_rows(rows, to.cols, threads, [&](Index at, Index count) {
-      for (Index i = at; i < at + count; ++i)
-        std::copy_n(buffer + i * to.cols, to.cols, to.row(first + i));
+      for (Index i = at; i < at + count; ++i) std::copy_n(buffer + i * to.cols, to.cols, to.row(first + i));
     });
   }
 }
@@ -112,14 +111,14 @@ void multiply(Trans trans_a, Trans trans_b, double alpha, MatrixView<const T> a,
                         c.stride, compute_type<T>(digits), CUBLAS_GEMM_DEFAULT));
 }
 
-#define HEADLENS_FOR(T)                                                                                    \
-  template void upload(MatrixView<const double>, int, DeviceMatrix<T>&);                                   \
-  template DeviceMatrix<T> upload(MatrixView<const double>, int);                                          \
-  template void download(const DeviceMatrix<T>&, int, MatrixView<double>);                                 \
-  template Matrix<double> download(const DeviceMatrix<T>&, int);                                           \
+#define HEADLENS_FOR(T)                                                                                     \
+  template void upload(MatrixView<const double>, int, DeviceMatrix<T>&);                                    \
+  template DeviceMatrix<T> upload(MatrixView<const double>, int);                                           \
+  template void download(const DeviceMatrix<T>&, int, MatrixView<double>);                                  \
+  template Matrix<double> download(const DeviceMatrix<T>&, int);                                            \
   template void multiply_each(Trans, Trans, MatrixView<const T>, MatrixView<const T>, MatrixView<T>, Index, \
-                              const Strides&, Digits);                                                     \
-  template void multiply(Trans, Trans, double, MatrixView<const T>, MatrixView<const T>, double,           \
+                              const Strides&, Digits);                                                      \
+  template void multiply(Trans, Trans, double, MatrixView<const T>, MatrixView<const T>, double,            \
                          MatrixView<T>, Digits);
 HEADLENS_FOR(float)
 HEADLENS_FOR(double)

@@ -22,8 +22,8 @@ void symmetric_eigen(Index count, Index size, float* a, float* values) {
   const Device& d = device();
   std::size_t on_device = 0, on_host = 0;
   check(cusolverDnXsyevBatched_bufferSize(d.solver, d.parameters, CUSOLVER_EIG_MODE_VECTOR,
-                                          CUBLAS_FILL_MODE_LOWER, size, CUDA_R_32F, a, size, CUDA_R_32F, values,
-                                          CUDA_R_32F, &on_device, &on_host, count));
+                                          CUBLAS_FILL_MODE_LOWER, size, CUDA_R_32F, a, size, CUDA_R_32F,
+                                          values, CUDA_R_32F, &on_device, &on_host, count));
   DeviceArray<char> work(static_cast<Index>(on_device));
   std::vector<char> host_work(on_host);
   DeviceArray<int> info(count);

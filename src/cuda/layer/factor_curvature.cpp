@@ -67,7 +67,9 @@ void FactorCurvature::sum_logits(const FactorProblem& problem, const FactorTange
     const backend::HeadColumns& c = host_columns_[static_cast<std::size_t>(head)];
     if (c.logits == 0) continue;
     const auto part = [&](Index first, Index columns) { return View(z.data() + first, rows, columns, wide); };
-    const auto first_of = [&](Index first, Index columns) { return View(z.data() + first, k, columns, wide); };
+    const auto first_of = [&](Index first, Index columns) {
+      return View(z.data() + first, k, columns, wide);
+    };
     const float* oo = single_.right.data() + (2 * m + head) * r * r;
     DeviceMatrix<float> half(rows, c.values), bent_keys(rows, c.logits), queries(c.logits, c.logits);
     multiply(Trans::no, Trans::no, 1, part(c.v, c.values), View(oo, c.values, c.values, r), 0, half.view());
@@ -142,7 +144,8 @@ void FactorCurvature::apply(DeviceMatrix<T>& a) const {
   check(cudaMemcpyAsync(blocks.data(), inside.data(), static_cast<std::size_t>(m * size) * sizeof(T),
                         cudaMemcpyDeviceToDevice, device().stream));
   divide_blocks(shape_, left_values_.data(), right_values_.data(), kFloor, mu_, blocks.data());
-  multiply_each(Trans::yes, Trans::no, left, from(turned(blocks)), turned(inside), 2 * m, {d * d, size, size});
+  multiply_each(Trans::yes, Trans::no, left, from(turned(blocks)), turned(inside), 2 * m,
+                {d * d, size, size});
   check(cudaMemcpyAsync(inside.data(), blocks.data(), static_cast<std::size_t>(m * size) * sizeof(T),
                         cudaMemcpyDeviceToDevice, device().stream));
   multiply_each(Trans::no, Trans::no, from(all(inside)), right, all(blocks), 3 * m, {size, r * r, size});

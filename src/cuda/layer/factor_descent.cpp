@@ -1,5 +1,6 @@
 #include "cuda/layer/factor_descent.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/memory.hpp"
@@ -9,7 +10,8 @@ namespace headlens::cuda {
 namespace {
 
 constexpr float kMean = 0.9f, kSquare = 0.98f, kSmall = 1e-8f;
-constexpr double kBatchRows = 16384;                // more than a batch has
+constexpr double kBatchShare = 0.1;                 // of the examples, more than a batch has
+constexpr double kBatchRows = 32768;                // where there are few
 constexpr double kLibraries = 512.0 * 1024 * 1024;  // workspaces of cuBLAS
 
 double descent_bytes(const backend::LayerExamples& examples, const backend::HeadRanks& ranks) {
@@ -17,7 +19,8 @@ double descent_bytes(const backend::LayerExamples& examples, const backend::Head
              e = static_cast<double>(examples.y.cols), k = static_cast<double>(examples.tokens);
   const auto z = static_cast<double>(ranks.parameter_columns()), m = static_cast<double>(ranks.heads()),
              b = static_cast<double>(ranks.value_columns());
-  return 4 * (rows * (d + e) + kBatchRows * (d + e + 2 * z + 2 * m * k + 2 * b) + 5 * (d * z + b * e)) +
+  const double batch = std::min(rows, std::max(kBatchRows, kBatchShare * rows));
+  return 4 * (rows * (d + e) + batch * (d + e + 2 * z + 2 * m * k + 2 * b) + 5 * (d * z + b * e)) +
          kLibraries;
 }
 

@@ -107,10 +107,9 @@ std::unique_ptr<backend::LayerProblem> make_factor_problem(const backend::LayerE
 Matrix<double> apply_factors(MatrixView<const double> x, Index tokens, const backend::HeadRanks& ranks,
                              const backend::FactorValues& values, int threads) {
   Matrix<double> out(x.rows, values.o.cols());
-  over_applied(x, tokens, ranks, values, threads,
-               [&](Index row, Index rows, const DeviceMatrix<double>& f) {
-                 download(f, threads, out.view().block(row, 0, rows, out.cols()));
-               });
+  over_applied(x, tokens, ranks, values, threads, [&](Index row, Index rows, const DeviceMatrix<double>& f) {
+    download(f, threads, out.view().block(row, 0, rows, out.cols()));
+  });
   return out;
 }
 

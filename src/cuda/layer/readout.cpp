@@ -77,8 +77,7 @@ void solve_readout(const DeviceMatrix<double>& y, double y_squares, double ridge
   double trace = 0;
   for (const double entry : diagonal.to_host()) trace += entry / static_cast<double>(features);
   const double lambda = ridge * trace;
-  point.finite =
-      std::isfinite(trace) && trace > 0 && factorise(point.factor, lambda + kJitter * trace);
+  point.finite = std::isfinite(trace) && trace > 0 && factorise(point.factor, lambda + kJitter * trace);
   if (!point.finite) return;
   copy(point.product, point.o);
   solve_factored(point.factor, point.o);
@@ -105,8 +104,8 @@ DeviceMatrix<double> orthonormal_features(const FactorPoint& point) {
   const double one = 1;
   copy(point.phi, q);
   check(cublasDtrsm_64(device().blas, CUBLAS_SIDE_LEFT, CUBLAS_FILL_MODE_LOWER, CUBLAS_OP_N,
-                       CUBLAS_DIAG_NON_UNIT, q.cols(), q.rows(), &one, point.factor.data(), q.cols(), q.data(),
-                       q.cols()));
+                       CUBLAS_DIAG_NON_UNIT, q.cols(), q.rows(), &one, point.factor.data(), q.cols(),
+                       q.data(), q.cols()));
   return q;
 }
 

@@ -103,9 +103,9 @@ backend::Step solve_step(const FactorTangent<T>& tangent, const FactorCurvature&
   backend::Step step{download(direction, request.threads), 0, system.iterations()};
   for (Index i = 0; i < direction.size(); ++i) step.direction.data()[i] *= size;
   // As on the processor: the model falls by <d, g + r> + mu |d|^2.
-  step.predicted = size * size *
-                   (with_direction(gradient) + with_direction(residual) +
-                    request.mu * with_direction(direction));
+  step.predicted =
+      size * size *
+      (with_direction(gradient) + with_direction(residual) + request.mu * with_direction(direction));
   return step;
 }
 

@@ -152,13 +152,13 @@ void adam_step(const AdamRate& rate, const float* gradient, Index size, const Ad
   });
 }
 
-#define HEADLENS_FOR(T)                                                                             \
-  template void add_scaled(double, const T*, Index, T*);                                            \
-  template void scale_and_add(double, const T*, Index, T*);                                         \
-  template void scale(double, Index, T*);                                                           \
-  template double inner_product(const T*, const T*, Index);                                         \
-  template void gather_examples(const T*, Index, Index, const std::int64_t*, Index, T*);            \
-  template void convert(const T*, Index, float*);                                                   \
+#define HEADLENS_FOR(T)                                                                  \
+  template void add_scaled(double, const T*, Index, T*);                                 \
+  template void scale_and_add(double, const T*, Index, T*);                              \
+  template void scale(double, Index, T*);                                                \
+  template double inner_product(const T*, const T*, Index);                              \
+  template void gather_examples(const T*, Index, Index, const std::int64_t*, Index, T*); \
+  template void convert(const T*, Index, float*);                                        \
   template void convert(const T*, Index, double*);
 HEADLENS_FOR(float)
 HEADLENS_FOR(double)

@@ -169,8 +169,8 @@ double error_on(MatrixView<const double> x, MatrixView<const double> y, Index to
                 const backend::Context& context) {
   const double scale = squared_norm(y);
   if (scale == 0) return 1;  // nothing held out, or nothing to predict
-  return std::sqrt(
-      context.machine.factor_squares({x, y, tokens}, factors.ranks, factors.values, context) / scale);
+  return std::sqrt(context.machine.factor_squares({x, y, tokens}, factors.ranks, factors.values, context) /
+                   scale);
 }
 
 AttentionLayer dense_layer(const Factors& f) {

@@ -33,9 +33,8 @@ Factors without_faint_logits(const Factors& factors, double size) {
 Polished reduce_factors(const Split& thin, Polished found, const RecoverOptions& options, Effort& effort) {
   const double share = std::max(kNoTrim, kTrim * found.factors.held_out_error);
   if (!(share < 0.5)) return found;
-  const Factors fewer =
-      balanced(merge_heads(without_faint_logits(found.factors, share), options.heads), share, share,
-               effort.threads());
+  const Factors fewer = balanced(merge_heads(without_faint_logits(found.factors, share), options.heads),
+                                 share, share, effort.threads());
   const bool same =
       fewer.ranks.logits == found.factors.ranks.logits && fewer.ranks.values == found.factors.ranks.values;
   if (same) return found;
