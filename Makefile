@@ -64,8 +64,9 @@ bench: build
 # Against PyTorch on the same device: python3 must be one that has it. About a minute.
 bench-cuda: OPTIONS := -DHEADLENS_BENCH=ON
 bench-cuda: configure
-	@cmake --build --preset release -j $(JOBS) --target bench_cuda
+	@cmake --build --preset release -j $(JOBS) --target bench_cuda headlens_app headlens_cuda
 	@python3 bench/cuda.py
+	@python3 bench/cuda_recovery.py
 
 lint:
 	@scripts/setup dev

@@ -18,14 +18,17 @@ namespace {
 
 Array as_double(Array array, const std::string& name, const char* what) {
   require(array.dtype() != DType::boolean, name, ": ", what, " is ", array.describe(), ", expected numbers");
+  const Index size = array.size();
   if (array.dtype() != DType::f64) {
     Array out(DType::f64, array.shape());
-    for (Index i = 0; i < array.size(); ++i) out.data<double>()[i] = array.at(i);
+    for (Index i = 0; i < size; ++i) out.data<double>()[i] = array.at(i);
     array = std::move(out);
   }
-  for (Index i = 0; i < array.size(); ++i)
-    require(std::isfinite(array.data<double>()[i]), name, ": ", what, " holds ", array.data<double>()[i],
-            " at flat index ", i, ", expected finite values");
+  const double* values = array.data<double>();
+  const double* odd = std::find_if_not(values, values + size, [](double x) { return std::isfinite(x); });
+  if (odd != values + size)
+    require(false, name, ": ", what, " holds ", *odd, " at flat index ", odd - values,
+            ", expected finite values");
   return array;
 }
 

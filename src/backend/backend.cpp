@@ -2,6 +2,7 @@
 
 #include "base/memory.hpp"
 #include "headlens/error.hpp"
+#include "linalg/vector_space.hpp"
 
 namespace headlens::backend {
 namespace {
@@ -55,6 +56,14 @@ std::unique_ptr<FactorDescent> Backend::make_factor_descent(const LayerExamples&
 Matrix<double> Backend::apply_factors(MatrixView<const double>, Index, const HeadRanks&, const FactorValues&,
                                       const Context&) {
   throw_missing(*this, "layers in factors");
+}
+double Backend::factor_squares(const LayerExamples& examples, const HeadRanks& ranks,
+                               const FactorValues& values, const Context& context) {
+  const MatrixView<const double> y = examples.y;
+  Matrix<double> left = apply_factors(examples.x, examples.tokens, ranks, values, context);
+  for (Index i = 0; i < y.rows; ++i)
+    for (Index j = 0; j < y.cols; ++j) left(i, j) -= y(i, j);
+  return squared_norm(left);
 }
 
 }  // namespace headlens::backend

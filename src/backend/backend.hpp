@@ -108,6 +108,9 @@ class Backend {
   // F (n k, e) of tokens x (n k, d), k to an example.
   virtual Matrix<double> apply_factors(MatrixView<const double> x, Index tokens, const HeadRanks& ranks,
                                        const FactorValues& values, const Context& context);
+  // |F - Y|^2 of examples. Where a machine does not override this, from apply_factors().
+  virtual double factor_squares(const LayerExamples& examples, const HeadRanks& ranks,
+                                const FactorValues& values, const Context& context);
 };
 
 // The back end that the execution asks for. Error if the back end is absent, with the way to get it.

@@ -6,6 +6,7 @@
 // translate: head_of_column() for norms of single heads, and stored() for the model.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <string_view>
 #include <vector>
@@ -70,5 +71,23 @@ class Design {
   virtual Matrix<double> stored(MatrixView<const double> values) const = 0;
   virtual std::vector<double> stored_means() = 0;  // of heads, in the same order
 };
+
+// stored() and stored_means() of a design of heads, whose map says where the columns of a head lie.
+template <class Map>
+Matrix<double> in_stored_order(const Map& map, MatrixView<const double> values) {
+  Matrix<double> out(map.heads() * map.width(), values.cols);
+  for (Index head = 0; head < map.heads(); ++head)
+    for (Index j = 0; j < map.width(); ++j)
+      std::copy_n(values.row(map.column_of(head, j)), values.cols, out.view().row(head * map.width() + j));
+  return out;
+}
+template <class Map>
+std::vector<double> in_stored_order(const Map& map, const std::vector<double>& means) {
+  std::vector<double> out;
+  for (Index head = 0; head < map.heads(); ++head)
+    for (Index j = 0; j < map.width(); ++j)
+      out.push_back(means[static_cast<std::size_t>(map.column_of(head, j))]);
+  return out;
+}
 
 }  // namespace headlens::backend

@@ -11,6 +11,7 @@
 #include <memory>
 #include <vector>
 
+#include "backend/directions.hpp"
 #include "headlens/model.hpp"
 #include "linalg/matrix.hpp"
 
@@ -65,6 +66,17 @@ class LinearModel {
   virtual void adjoint(MatrixView<const double> z, MatrixView<double> dp) = 0;          // dp = J^T z
   virtual void normal_product(MatrixView<const double> a, MatrixView<double> out) = 0;  // J^T P_perp J a
   virtual Matrix<double> best_w(MatrixView<const double> z) = 0;  // (Phi^T Phi + lambda)^-1 Phi^T z
+
+  // An error nu (n k, e) of the labels moves the parameters along dp = J^T P_perp nu, and for the step dp
+  // that it causes W by best_w(nu - J dp).
+  virtual void respond(MatrixView<const double> nu, MatrixView<double> dp);
+  virtual Matrix<double> respond_in_w(MatrixView<const double> nu, MatrixView<const double> dp);
+
+  // Directions on this machine, at the point and with the preconditioner that the model has when they are
+  // used. Those of the host, unless a machine has its own.
+  virtual std::unique_ptr<Directions> directions();
+  // The same with a gauge fixed in the products; null if the machine leaves that to the host.
+  virtual std::unique_ptr<Directions> directions(const FixedGauge&) { return nullptr; }
 };
 
 class LayerProblem {

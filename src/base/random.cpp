@@ -19,6 +19,14 @@ std::uint64_t fnv1a(std::string_view text) {
 Stream::Stream(std::uint64_t seed, std::string_view purpose, std::uint64_t index)
     : key_{seed, fnv1a(purpose)}, index_(index) {}
 
+Stream Stream::from_block(std::uint64_t block) const {
+  Stream out = *this;
+  out.block_ = block;
+  out.used_ = kBlock;
+  out.has_spare_ = false;
+  return out;
+}
+
 std::uint64_t Stream::bits() {
   if (used_ == 4) {
     const r123::Philox4x64::ctr_type counter{{block_++, index_, 0, 0}};

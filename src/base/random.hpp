@@ -13,6 +13,9 @@ class Stream {
  public:
   Stream(std::uint64_t seed, std::string_view purpose, std::uint64_t index = 0);
 
+  static constexpr int kBlock = 4;  // draws to a block; a normal takes one, since two come at once
+  Stream from_block(std::uint64_t block) const;  // the same stream from there, as if all before were drawn
+
   std::uint64_t bits();
   double uniform();                          // in [0, 1), 53 bits
   double normal();                           // Box-Muller, in pairs

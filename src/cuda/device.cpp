@@ -70,10 +70,12 @@ std::uint64_t free_device_bytes() {
   cudaMemPool_t pool = nullptr;
   check(cudaGetDevice(&number));
   check(cudaDeviceGetDefaultMemPool(&pool, number));
-  check(cudaMemPoolTrimTo(pool, 0));
+  std::uint64_t reserved = 0, used = 0;  // what was given back is kept, and free for the next
+  check(cudaMemPoolGetAttribute(pool, cudaMemPoolAttrReservedMemCurrent, &reserved));
+  check(cudaMemPoolGetAttribute(pool, cudaMemPoolAttrUsedMemCurrent, &used));
   std::size_t free = 0, total = 0;
   check(cudaMemGetInfo(&free, &total));
-  return free;
+  return free + (reserved - used);
 }
 
 void* allocate(std::size_t bytes) {

@@ -2,8 +2,11 @@
 
 #include "cuda/design/head_design.hpp"
 #include "cuda/kernels/device_kernel.hpp"
+#include "cuda/layer/factor_descent.hpp"
+#include "cuda/layer/factor_problem.hpp"
 #include "cuda/memory.hpp"
 #include "cuda/scorers/scorers.hpp"
+#include "headlens/error.hpp"
 
 namespace headlens::cuda {
 namespace {
@@ -19,19 +22,27 @@ std::unique_ptr<backend::Design> design_of(const FeatureSource& source, const Ar
                                          source, context);
 }
 
-// Centres, products of features for kernels without a closed form, and recoveries are the processor's: the
-// base class says so.
+void refuse_checkpoints(const Context& context) {
+  if (context.execution.checkpoint.folder.empty()) return;
+  throw Error(ErrorCode::environment, message(option("backend"), ": cuda keeps no checkpoints: leave out ",
+                                              option("checkpoint"), ", or ask for cpu"));
+}
+
+// Centres, products of features for kernels without a closed form, and recoveries among all entries of Theta
+// are the processor's: the base class says so.
 class Machine final : public backend::Backend {
  public:
   std::string_view name() const override { return "cuda"; }
 
   std::unique_ptr<backend::Design> make_design(const FeatureSource& source, const Array& heads,
                                                const Context& context) override {
+    refuse_checkpoints(context);
     return source.features.precision == Precision::f32 ? design_of<float>(source, heads, context)
                                                        : design_of<double>(source, heads, context);
   }
   backend::KernelGram make_kernel_gram(const FeatureSource& source, MatrixView<const double> targets,
                                        const Context& context) override {
+    refuse_checkpoints(context);
     return cuda::make_kernel_gram(source, targets, context);
   }
   double columns(const FeatureOptions& features, Index dim, Index) const override {
@@ -54,6 +65,25 @@ class Machine final : public backend::Backend {
                                                      const FeatureOptions& features, bool,
                                                      const Context& context) override {
     return cuda::make_kernel(a, b, features, context);
+  }
+  std::unique_ptr<backend::LayerProblem> make_factor_problem(const backend::LayerExamples& examples,
+                                                             const backend::HeadRanks& ranks,
+                                                             const Context& context) override {
+    return cuda::make_factor_problem(examples, ranks, context);
+  }
+  std::unique_ptr<backend::FactorDescent> make_factor_descent(const backend::LayerExamples& examples,
+                                                              const backend::HeadRanks& ranks,
+                                                              const backend::FactorValues& start,
+                                                              const Context& context) override {
+    return cuda::make_factor_descent(examples, ranks, start, context);
+  }
+  Matrix<double> apply_factors(MatrixView<const double> x, Index tokens, const backend::HeadRanks& ranks,
+                               const backend::FactorValues& values, const Context& context) override {
+    return cuda::apply_factors(x, tokens, ranks, values, context.threads);
+  }
+  double factor_squares(const backend::LayerExamples& examples, const backend::HeadRanks& ranks,
+                        const backend::FactorValues& values, const Context& context) override {
+    return cuda::factor_squares(examples, ranks, values, context.threads);
   }
 };
 

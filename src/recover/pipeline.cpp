@@ -257,10 +257,11 @@ Recovery recover_layer(const Examples& examples, const RecoverOptions& asked, co
   Recovery recovery;
   Certificate& certificate = recovery.certificate;
   const bool any_layer = !knows_parities(options.method);
-  const Units units = any_layer ? units_of(examples) : plain_units(examples);  // those of a parity are known
+  const Units units = any_layer ? units_of(examples, effort.threads())
+                                : plain_units(examples);  // those of a parity are known
   require_representable(units);
-  const Examples scaled =
-      options.best_fit ? with_equal_inputs_together(in_units(examples, units)) : in_units(examples, units);
+  Examples scaled = in_units(examples, units, effort.threads());
+  if (options.best_fit) scaled = with_equal_inputs_together(scaled);
   const Split split = options.best_fit ? hold_out_whole_inputs(scaled) : hold_out(scaled);
   certificate.examples = examples.count();
   certificate.held_out = split.held_x.rows / split.tokens;

@@ -3,33 +3,94 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/parallel.hpp"
 #include "headlens/error.hpp"
+#include "linalg/tiles.hpp"
 
 namespace headlens::recovery {
 namespace {
 
 constexpr int kLargestExponent = 960;  // of an entry's unit: leaves room for the entries themselves
 
-// The power of two nearest to the root mean square of every stride-th value; 0 where all are 0. Squares are
-// taken relative to the largest value, so no size overflows.
-int unit_of(const double* values, Index count, Index stride) {
-  double largest = 0;
-  for (Index i = 0; i < count; ++i) largest = std::max(largest, std::abs(values[i * stride]));
-  if (!(largest > 0)) return 0;
-  const int exponent = std::ilogb(largest);
-  double squares = 0;
-  for (Index i = 0; i < count; ++i) squares += std::pow(std::scalbn(values[i * stride], -exponent), 2);
-  return exponent + static_cast<int>(std::lround(0.5 * std::log2(squares / static_cast<double>(count))));
+constexpr Index kColumns = 64, kRows = 4096, kShare = 1 << 18;  // of a tile
+
+// value * 2^exponent
+struct PowerOfTwo {
+  explicit PowerOfTwo(int e) : exponent(e), factor(std::scalbn(1.0, e)) {}
+  double times(double value) const {
+    return std::isfinite(factor) && factor > 0 ? value * factor : std::scalbn(value, exponent);
+  }
+  int exponent;
+  double factor;
+};
+
+// The powers of two nearest to the root mean square of every column; 0 where all are 0. Squares are taken
+// relative to the largest value, so no size overflows.
+std::vector<int> units_of_columns(MatrixView<const double> a, int threads) {
+  std::vector<int> out(static_cast<std::size_t>(a.cols));
+  parallel_for(threads, tile_count(a.cols, kColumns), [&](Index item, int) {
+    const Tile tile = tile_at(a.cols, kColumns, item);
+    std::vector<double> largest(static_cast<std::size_t>(tile.size)), squares(largest);
+    for (Index row = 0; row < a.rows; ++row)
+      for (Index j = 0; j < tile.size; ++j) {
+        double& so_far = largest[static_cast<std::size_t>(j)];
+        so_far = std::max(so_far, std::abs(a(row, tile.begin + j)));
+      }
+    std::vector<PowerOfTwo> units;
+    for (const double size : largest) units.emplace_back(size > 0 ? -std::ilogb(size) : 0);
+    for (Index row = 0; row < a.rows; ++row)
+      for (Index j = 0; j < tile.size; ++j) {
+        const double value = units[static_cast<std::size_t>(j)].times(a(row, tile.begin + j));
+        squares[static_cast<std::size_t>(j)] += value * value;
+      }
+    for (Index j = 0; j < tile.size; ++j) {
+      const auto at = static_cast<std::size_t>(j);
+      const double mean = squares[at] / static_cast<double>(a.rows);
+      if (largest[at] > 0)
+        out[static_cast<std::size_t>(tile.begin + j)] =
+            -units[at].exponent + static_cast<int>(std::lround(0.5 * std::log2(mean)));
+    }
+  });
+  return out;
+}
+
+// The same of all values together. Shares are summed in order; the power of two does not see their rounding.
+int unit_of(const double* values, Index count, int threads) {
+  const auto shares = static_cast<std::size_t>(tile_count(count, kShare));
+  std::vector<double> largest(shares), squares(shares);
+  const auto over_shares = [&](const auto& work) {
+    parallel_for(threads, static_cast<Index>(shares), [&](Index item, int) {
+      const Tile tile = tile_at(count, kShare, item);
+      work(static_cast<std::size_t>(item), values + tile.begin, values + tile.begin + tile.size);
+    });
+  };
+  over_shares([&](std::size_t share, const double* at, const double* end) {
+    for (; at != end; ++at) largest[share] = std::max(largest[share], std::abs(*at));
+  });
+  const double most = *std::max_element(largest.begin(), largest.end());
+  if (!(most > 0)) return 0;
+  const PowerOfTwo unit(-std::ilogb(most));
+  over_shares([&](std::size_t share, const double* at, const double* end) {
+    for (; at != end; ++at) squares[share] += unit.times(*at) * unit.times(*at);
+  });
+  double sum = 0;
+  for (const double share : squares) sum += share;
+  return -unit.exponent + static_cast<int>(std::lround(0.5 * std::log2(sum / static_cast<double>(count))));
 }
 
 // values * 2^(sign * exponent of the last axis)
-Array scaled(const Array& array, const std::vector<int>& exponents, int sign) {
+Array scaled(const Array& array, const std::vector<int>& exponents, int sign, int threads) {
   if (std::all_of(exponents.begin(), exponents.end(), [](int e) { return e == 0; })) return array;
   Array out(DType::f64, array.shape());
-  const auto width = static_cast<Index>(exponents.size());
-  for (Index i = 0; i < array.size(); ++i)
-    out.data<double>()[i] =
-        std::scalbn(array.data<double>()[i], sign * exponents[static_cast<std::size_t>(i % width)]);
+  const auto width = static_cast<Index>(exponents.size()), rows = array.size() / width;
+  std::vector<PowerOfTwo> units;
+  for (const int e : exponents) units.emplace_back(sign * e);
+  parallel_for(threads, tile_count(rows, kRows), [&](Index item, int) {
+    const Tile tile = tile_at(rows, kRows, item);
+    for (Index i = tile.begin * width; i < (tile.begin + tile.size) * width; i += width)
+      for (Index j = 0; j < width; ++j)
+        out.data<double>()[i + j] = units[static_cast<std::size_t>(j)].times(array.data<double>()[i + j]);
+  });
   return out;
 }
 
@@ -42,13 +103,10 @@ std::vector<double> Units::theta_weights() const {
   return out;
 }
 
-Units units_of(const Examples& examples) {
-  Units units;
+Units units_of(const Examples& examples, int threads) {
   const Index d = examples.dim();
-  for (Index q = 0; q < d; ++q)
-    units.tokens.push_back(unit_of(examples.x.data<double>() + q, examples.x.size() / d, d));
-  units.labels = unit_of(examples.y.data<double>(), examples.y.size(), 1);
-  return units;
+  return {units_of_columns({examples.x.data<double>(), examples.x.size() / d, d}, threads),
+          unit_of(examples.y.data<double>(), examples.y.size(), threads)};
 }
 
 Units plain_units(const Examples& examples) {
@@ -65,9 +123,10 @@ void require_representable(const Units& units) {
           ": the heads of such a layer cannot be held in float64; divide X or Y by a constant");
 }
 
-Examples in_units(const Examples& examples, const Units& units) {
+Examples in_units(const Examples& examples, const Units& units, int threads) {
   const std::vector<int> labels(static_cast<std::size_t>(examples.outputs()), units.labels);
-  return {scaled(examples.x, units.tokens, -1), scaled(examples.y, labels, -1), examples.lengths};
+  return {scaled(examples.x, units.tokens, -1, threads), scaled(examples.y, labels, -1, threads),
+          examples.lengths};
 }
 
 AttentionLayer from_units(const Units& units, const AttentionLayer& layer) {

@@ -17,9 +17,10 @@ struct Units {
   std::vector<double> theta_weights() const;  // 2^-t_a, divided by the largest of them
 };
 
-Units units_of(const Examples& examples);
-Units plain_units(const Examples& examples);                      // as given
-Examples in_units(const Examples& examples, const Units& units);  // X', Y'; the same arrays where all are 0
+Units units_of(const Examples& examples, int threads);
+Units plain_units(const Examples& examples);  // as given
+// X', Y'; the same arrays where all are 0
+Examples in_units(const Examples& examples, const Units& units, int threads);
 AttentionLayer from_units(const Units& units, const AttentionLayer& layer);
 
 // Throws if a layer of these units has entries that a double cannot hold.

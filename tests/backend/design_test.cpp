@@ -4,6 +4,7 @@
 
 #include "backend/toy_fit.hpp"
 #include "features/heads.hpp"
+#include "headlens/error.hpp"
 #include "reference/backends.hpp"
 #include "reference/random_sets.hpp"
 
@@ -177,6 +178,24 @@ TEST_P(DesignContract, LeaveOneOut) {
       for (std::size_t k = 0; k < shifts.size(); ++k)
         EXPECT_NEAR(found[k] / plain[k], 1, 8 * f.unit() * pair.size * pair.size / shifts[k]);
     }
+}
+
+// Sums that survive a kill are kept, or the fit says that they are not.
+TEST_P(DesignContract, ChecksPointsOrRefuses) {
+  Execution run = execution();
+  run.checkpoint = {testing::TempDir() + "design-checkpoint", "a test"};
+  const backend::Context context = backend::context_of(run);
+  const Features f(50, 7, ModelKind::rfa, true, Precision::f64);
+  if (GetParam() == "cpu") {
+    EXPECT_NO_THROW(context.machine.make_design(f.source(), f.drawn, context));
+    return;
+  }
+  try {
+    context.machine.make_design(f.source(), f.drawn, context);
+    FAIL() << "nothing was said";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("checkpoint"), std::string::npos) << error.what();
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Backends, DesignContract, testing::ValuesIn(reference::backend_names()),

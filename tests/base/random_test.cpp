@@ -29,6 +29,19 @@ TEST(Stream, NeverChanges) {
 }
 
 // Mean, variance, fourth moment of n = 200000 draws within 5 standard errors (two-sided 6e-7 each).
+// A stream can be drawn from in shares: block b begins with draw 4 b, of bits and of normals alike.
+TEST(Stream, SharesAreTheWhole) {
+  const Stream fresh(7, "shares", 3);
+  Stream bits = fresh, normals = fresh;
+  for (std::uint64_t block = 0; block < 5; ++block) {
+    Stream share = fresh.from_block(block), other = fresh.from_block(block);
+    for (int i = 0; i < Stream::kBlock; ++i) {
+      EXPECT_EQ(share.bits(), bits.bits());
+      EXPECT_EQ(other.normal(), normals.normal());
+    }
+  }
+}
+
 TEST(Stream, NormalHasTheRightMoments) {
   Stream stream(3, "moments");
   constexpr int n = 200000;

@@ -295,26 +295,6 @@ std::unique_ptr<backend::Factor> DesignMatrix<T>::preconditioner(double) {
 }
 
 template <class T>
-Matrix<double> DesignMatrix<T>::stored(MatrixView<const double> values) const {
-  Matrix<double> out(map_->heads() * map_->width(), values.cols);
-  for (Index head = 0; head < map_->heads(); ++head)
-    for (Index j = 0; j < map_->width(); ++j)
-      std::copy_n(values.row(map_->column_of(head, j)), values.cols,
-                  out.view().row(head * map_->width() + j));
-  return out;
-}
-
-template <class T>
-std::vector<double> DesignMatrix<T>::stored_means() {
-  const std::vector<double>& all = means();
-  std::vector<double> out;
-  for (Index head = 0; head < map_->heads(); ++head)
-    for (Index j = 0; j < map_->width(); ++j)
-      out.push_back(all[static_cast<std::size_t>(map_->column_of(head, j))]);
-  return out;
-}
-
-template <class T>
 void DesignMatrix<T>::for_tiles(std::string_view phase, const TileVisit& visit) {
   for_row_blocks(phase, [&](Index first, MatrixView<const T> block) {
     for (Index start = 0; start < block.rows; start += kRowTile) {

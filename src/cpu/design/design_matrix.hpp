@@ -46,8 +46,10 @@ class DesignMatrix : public HostDesign {
   std::unique_ptr<backend::Factor> preconditioner(double shift) override;
 
   std::vector<Index> head_of_column() const override { return map_->head_of_column(); }
-  Matrix<double> stored(MatrixView<const double> values) const override;
-  std::vector<double> stored_means() override;
+  Matrix<double> stored(MatrixView<const double> values) const override {
+    return backend::in_stored_order(*map_, values);
+  }
+  std::vector<double> stored_means() override { return backend::in_stored_order(*map_, means()); }
 
   // visit(first row, rows (r, p)), in order; r is block_sets but for the last. `from`: the first row of a
   // block.

@@ -258,26 +258,6 @@ std::unique_ptr<backend::Gram> HeadDesign<T>::gram(const backend::GramRequest& r
 }
 
 template <class T>
-Matrix<double> HeadDesign<T>::stored(MatrixView<const double> values) const {
-  Matrix<double> out(map_->heads() * map_->width(), values.cols);
-  for (Index head = 0; head < map_->heads(); ++head)
-    for (Index j = 0; j < map_->width(); ++j)
-      std::copy_n(values.row(map_->column_of(head, j)), values.cols,
-                  out.view().row(head * map_->width() + j));
-  return out;
-}
-
-template <class T>
-std::vector<double> HeadDesign<T>::stored_means() {
-  const std::vector<double>& all = means();
-  std::vector<double> out;
-  for (Index head = 0; head < map_->heads(); ++head)
-    for (Index j = 0; j < map_->width(); ++j)
-      out.push_back(all[static_cast<std::size_t>(map_->column_of(head, j))]);
-  return out;
-}
-
-template <class T>
 template <class To>
 void HeadDesign<T>::gather_into(const std::vector<Index>& examples, To* to) {
   const auto numbers = DeviceArray<std::int64_t>::from({examples.begin(), examples.end()});

@@ -33,8 +33,10 @@ class HeadDesign : public DeviceDesign {
   std::unique_ptr<backend::Factor> preconditioner(double) override { return nullptr; }
 
   std::vector<Index> head_of_column() const override { return map_->head_of_column(); }
-  Matrix<double> stored(MatrixView<const double> values) const override;
-  std::vector<double> stored_means() override;
+  Matrix<double> stored(MatrixView<const double> values) const override {
+    return backend::in_stored_order(*map_, values);
+  }
+  std::vector<double> stored_means() override { return backend::in_stored_order(*map_, means()); }
 
   void gather(const std::vector<Index>& examples, float* to) override { gather_into(examples, to); }
   void gather(const std::vector<Index>& examples, double* to) override { gather_into(examples, to); }

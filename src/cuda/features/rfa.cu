@@ -94,12 +94,53 @@ __device__ inline T mix(const Four<T>* tokens, const T (&c)[H][kSets][K], const 
   return poison;
 }
 
+// The tokens of kSets sets from `set` on to [token][j][set], by one warp, and the keys of each.
+template <class T, int K>
+__device__ inline void load_tokens(const T* __restrict__ rows, const std::int64_t* __restrict__ begin,
+                                   int set, int count, int width, int (&keys)[kSets], Four<T>* tokens) {
+  const int lane = threadIdx.x % kWarp;
+  int items[kSets];
+  const T* from[kSets];
+#pragma unroll
+  for (int s = 0; s < kSets; ++s) {
+    const bool there = set + s < count;
+    const std::int64_t row = there ? begin[set + s] : 0;
+    items[s] = there ? static_cast<int>(begin[set + s + 1] - row) * width : 0;
+    keys[s] = there ? items[s] / width - 1 : 1;
+    from[s] = rows + row * width;
+  }
+  __syncwarp();
+#pragma unroll 4  // so that many loads are under way at once
+  for (int e = lane; e < (K + 1) * width; e += kWarp) {
+    Four<T> x;
+#pragma unroll
+    for (int s = 0; s < kSets; ++s) x.of[s] = e < items[s] ? from[s][e] : T(0);
+    tokens[e] = x;
+  }
+  if (lane == 0) tokens[(K + 1) * width] = {};
+  __syncwarp();
+}
+
+// Scores become weights; what remains to be multiplied with is 0 for heads that are padding, whose scores
+// need not be 0.
+template <class T, int H, int K>
+__device__ inline void weigh_all(Score score, const int (&keys)[kSets], int left, T (&c)[H][kSets][K],
+                                 T (&scale)[H][kSets]) {
+#pragma unroll
+  for (int h = 0; h < H; ++h)
+#pragma unroll
+    for (int s = 0; s < kSets; ++s) {
+      const T factor = weigh<T, K>(score, keys[s], c[h][s]);
+      scale[h][s] = h * kWarp < left ? factor : T(0);
+    }
+}
+
 // One warp: kSets sets at a time against kWarp H heads. Shared: a slice of the weights for all warps, loaded
 // once if it is all of them, and the tokens of each warp's sets, [token][j][set].
 template <class T, int H, int K>
 __global__ __launch_bounds__(kWarps* kWarp, 2) void small_kernel(const T* __restrict__ rows,
                                                                  const std::int64_t* __restrict__ begin,
-                                                                 int first, int count, int width,
+                                                                 int count, int width,
                                                                  const T* __restrict__ weights, int heads,
                                                                  int stride, int slice, Score score,
                                                                  T* __restrict__ out, int* overflow) {
@@ -114,28 +155,11 @@ __global__ __launch_bounds__(kWarps* kWarp, 2) void small_kernel(const T* __rest
   __syncthreads();
   bool finite = true;
   constexpr int kStep = kWarps * kSets;
+  const std::int64_t pitch = static_cast<std::int64_t>(width) * stride;
   for (int group = static_cast<int>(blockIdx.x) * kStep; group < count; group += gridDim.x * kStep) {
     const int set = group + warp * kSets;
-    int keys[kSets], items[kSets];
-    const T* from[kSets];
-#pragma unroll
-    for (int s = 0; s < kSets; ++s) {
-      const bool there = set + s < count;
-      const std::int64_t row = there ? begin[first + set + s] : 0;
-      items[s] = there ? static_cast<int>(begin[first + set + s + 1] - row) * width : 0;
-      keys[s] = there ? items[s] / width - 1 : 1;
-      from[s] = rows + row * width;
-    }
-    __syncwarp();
-#pragma unroll 4  // so that many loads are under way at once
-    for (int e = lane; e < (K + 1) * width; e += kWarp) {
-      Four<T> x;
-#pragma unroll
-      for (int s = 0; s < kSets; ++s) x.of[s] = e < items[s] ? from[s][e] : T(0);
-      tokens[e] = x;
-    }
-    if (lane == 0) tokens[(K + 1) * width] = {};
-    __syncwarp();
+    int keys[kSets];
+    load_tokens<T, K>(rows, begin, set, count, width, keys, tokens);
     T c[H][kSets][K] = {};
     if (whole)
       add_scores<T, H, K>(tokens, w, 0, width, width, c);
@@ -146,15 +170,8 @@ __global__ __launch_bounds__(kWarps* kWarp, 2) void small_kernel(const T* __rest
         __syncthreads();
         add_scores<T, H, K>(tokens, w, j, min(width, j + slice), width, c);
       }
-    T scale[H][kSets];  // 0 for heads that are padding, whose scores need not be 0
-#pragma unroll
-    for (int h = 0; h < H; ++h)
-#pragma unroll
-      for (int s = 0; s < kSets; ++s) {
-        const T factor = weigh<T, K>(score, keys[s], c[h][s]);
-        scale[h][s] = head + h * kWarp + lane < heads ? factor : T(0);
-      }
-    const std::int64_t pitch = static_cast<std::int64_t>(width) * stride;
+    T scale[H][kSets];
+    weigh_all<T, H, K>(score, keys, heads - head - lane, c, scale);
     const T poison = mix<T, H, K>(tokens, c, scale, width, stride, pitch, count - set, stride - head - lane,
                                   out + set * pitch + head + lane);
     finite = finite && poison == T(0);
@@ -266,9 +283,9 @@ void launch_small(const Tokens<T>& tokens, Index first, Index count, const Heads
       static_cast<unsigned>(std::min<Index>(blocks_of(count, kWarps * kSets), kBlocks / across + 1)),
       static_cast<unsigned>(across));
   kernel<<<grid, kWarps * kWarp, bytes, device().stream>>>(
-      tokens.rows.data(), tokens.begin.data(), static_cast<int>(first), static_cast<int>(count),
-      static_cast<int>(width), heads.weights.data(), static_cast<int>(heads.count),
-      static_cast<int>(heads.stride), static_cast<int>(slice), score, out, overflow);
+      tokens.rows.data(), tokens.begin.data() + first, static_cast<int>(count), static_cast<int>(width),
+      heads.weights.data(), static_cast<int>(heads.count), static_cast<int>(heads.stride),
+      static_cast<int>(slice), score, out, overflow);
   check(cudaGetLastError());
 }
 

@@ -29,9 +29,11 @@ struct Seen {
   Index rows = 0;  // distinct tokens in distinct examples
 };
 
-Seen distinct_examples(const Split& split) {
+// Until `enough` rows have been found.
+Seen distinct_examples(const Split& split, double enough) {
   Seen seen;
-  for (Index example = 0; example < split.train_x.rows / split.tokens; ++example) {
+  const Index examples = split.train_x.rows / split.tokens;
+  for (Index example = 0; example < examples && static_cast<double>(seen.rows) < enough; ++example) {
     if (example % kAsk == 0) heed();
     auto tokens = sorted_tokens(split.train_x, example, split.tokens);
     seen.tokens.insert(tokens.begin(), tokens.end());
@@ -45,10 +47,11 @@ Seen distinct_examples(const Split& split) {
 }  // namespace
 
 bool held_out_is_fresh(const Split& split, Index heads) {
-  const Seen seen = distinct_examples(split);
   const double d = static_cast<double>(split.train_x.cols), e = static_cast<double>(split.train_y.cols);
   const double unknowns = static_cast<double>(heads) * d * (d + e);
-  if (static_cast<double>(seen.rows) * e >= kPlenty * unknowns) return true;
+  const double enough = kPlenty * unknowns / e;
+  const Seen seen = distinct_examples(split, enough);
+  if (static_cast<double>(seen.rows) >= enough) return true;
   // Tokens of a small vocabulary: even a new example is made of pieces that were fitted.
   if (2 * static_cast<Index>(seen.tokens.size()) < split.train_x.rows) return false;
   for (Index example = 0; example < split.held_x.rows / split.tokens; ++example)

@@ -10,14 +10,13 @@ namespace {
 constexpr double kAbove = 10;   // bars: W that differ by more are different
 constexpr double kNone = 1e-9;  // of the largest coordinate of a token: rounding
 constexpr Index kMostRows = 20000;
-
-}  // namespace
+constexpr Index kFewMore = 16;  // tokens beyond d that show a single group
 
 // The tokens in coordinates of d of them: two of the d belong together if some token needs both. Gauss-Jordan
 // with the pivots of largest size turns the chosen tokens into unit vectors.
-TokenGroups token_groups(MatrixView<const double> tokens) {
+TokenGroups groups_of(MatrixView<const double> tokens, Index rows) {
   TokenGroups out;
-  const Index d = tokens.cols, rows = std::min(tokens.rows, kMostRows);
+  const Index d = tokens.cols;
   Matrix<double> a(d, rows);  // tokens are columns, so that row operations change the basis
   for (Index r = 0; r < rows; ++r)
     for (Index q = 0; q < d; ++q) a(q, r) = tokens(r, q);
@@ -63,6 +62,16 @@ TokenGroups token_groups(MatrixView<const double> tokens) {
     out.group.push_back(own);
   }
   return out;
+}
+
+}  // namespace
+
+// Where some tokens span all coordinates and form one group, every other token joins that group.
+TokenGroups token_groups(MatrixView<const double> tokens) {
+  const Index rows = std::min(tokens.rows, kMostRows), few = std::min(rows, tokens.cols + kFewMore);
+  TokenGroups out = groups_of(tokens, few);
+  const bool settled = static_cast<Index>(out.tokens.size()) == tokens.cols && out.count() == 1;
+  return settled || few == rows ? out : groups_of(tokens, rows);
 }
 
 Index TokenGroups::count() const {

@@ -6,7 +6,9 @@
 #include <limits>
 #include <utility>
 
+#include "base/parallel.hpp"
 #include "base/random.hpp"
+#include "linalg/tiles.hpp"
 #include "linalg/vector_space.hpp"
 #include "recover/certificate/weakest_direction.hpp"
 #include "recover/factors/gauge.hpp"
@@ -98,23 +100,30 @@ bool is_solved(backend::LinearModel& model, const Matrix<double>& b, double mu, 
          std::pow(3 * kTolerance, 2) * inner_product(b, model.precondition(b));
 }
 
+constexpr Index kNormals = 1 << 16;  // of a share; a whole number of blocks of the stream
+
+// The first draws of a stream that has given none.
+void fill_normal(const Stream& stream, Index count, int threads, double* to) {
+  parallel_for(threads, tile_count(count, kNormals), [&](Index item, int) {
+    const Tile tile = tile_at(count, kNormals, item);
+    Stream share = stream.from_block(static_cast<std::uint64_t>(tile.begin / Stream::kBlock));
+    for (Index i = 0; i < tile.size; ++i) to[tile.begin + i] = share.normal();
+  });
+}
+
 // One solve; false if the solver did not get there.
-bool draw_error(const backend::LayerProblem& problem, backend::LinearModel& model, double mu, Stream stream,
-                Effort& effort, Draw& draw) {
-  Matrix<double> noise(problem.rows(), problem.outputs()), moved(problem.rows(), problem.outputs());
-  for (Index i = 0; i < noise.rows() * noise.cols(); ++i) noise.data()[i] = stream.normal();
-  Matrix<double> projected = headlens::copy_of(noise);
-  model.project(projected);
-  model.adjoint(projected, draw.parameters);
+bool draw_error(const backend::LayerProblem& problem, backend::LinearModel& model, double mu,
+                const Stream& stream, Effort& effort, Draw& draw) {
+  Matrix<double> noise(problem.rows(), problem.outputs());
+  fill_normal(stream, noise.rows() * noise.cols(), effort.threads(), noise.data());
+  model.respond(noise, draw.parameters);
   for (const Precision precision : {Precision::f32, Precision::f64}) {
     backend::Step step = model.solve(draw.parameters, mu, kTolerance, kMostInner, precision,
                                      [&] { return effort.must_stop(); });
     effort.inner += step.inner;
     if (effort.expired()) return false;
     if (!is_solved(model, draw.parameters, mu, step.direction)) continue;
-    model.derivative(step.direction, moved);
-    add(-1.0, moved, noise);
-    draw.o = model.best_w(noise);
+    draw.o = model.respond_in_w(noise, step.direction);
     draw.parameters = std::move(step.direction);
     return true;
   }
@@ -178,7 +187,7 @@ double typical_curvature(backend::LinearModel& model, const Factors& factors, st
 
 FactorBars factor_bars(const Split& split, const Factors& given, LabelsAre labels, std::uint64_t seed,
                        Effort& effort) {
-  Factors factors = balanced(given);
+  Factors factors = balanced(given, 0, 0, effort.threads());
   const auto problem = effort.context().machine.make_factor_problem(
       {split.train_x, split.train_y, split.tokens}, factors.ranks, effort.context());
   const std::unique_ptr<backend::LayerPoint> point = problem->make_point();
@@ -228,9 +237,9 @@ FactorBars factor_bars(const Split& split, const Factors& given, LabelsAre label
   return out;
 }
 
-double factor_distance(const Factors& a, const Factors& b) {
-  double worst = 0;
-  for (Index i = 0; i < a.heads(); ++i) {
+double factor_distance(const Factors& a, const Factors& b, int threads) {
+  std::vector<double> distances(static_cast<std::size_t>(a.heads()));
+  parallel_for(threads, a.heads(), [&](Index i, int) {
     const HeadFactors x = head_of(a, i), y = head_of(b, i);
     // |A - B| from the columns of both: [Q_a, -Q_b] [K_a, K_b]^T.
     Matrix<double> minus_q(y.q.rows, y.q.cols), minus_v(y.v.rows, y.v.cols);
@@ -242,16 +251,17 @@ double factor_distance(const Factors& a, const Factors& b) {
                              transposed(beside(transposed(x.o).view(), transposed(y.o).view()).view())};
     // The SVD of the difference keeps digits that the difference of squares would lose.
     const OwnHead own = balanced(difference);
+    double& out = distances[static_cast<std::size_t>(i)];
+    out = std::max(theta_norm(own.view()) / std::max(theta_norm(y), 1e-300),
+                   w_norm(own.view()) / std::max(w_norm(y), 1e-300));
     if (!std::isfinite(theta_norm(own.view())) || !std::isfinite(w_norm(own.view())))
-      return std::numeric_limits<double>::infinity();
-    worst = std::max({worst, theta_norm(own.view()) / std::max(theta_norm(y), 1e-300),
-                      w_norm(own.view()) / std::max(w_norm(y), 1e-300)});
-  }
-  return worst;
+      out = std::numeric_limits<double>::infinity();
+  });
+  return distances.empty() ? 0 : *std::max_element(distances.begin(), distances.end());
 }
 
 bool factors_come_back(const Split& split, const Factors& factors, std::uint64_t seed, Effort& effort) {
-  Factors nudged = balanced(factors);
+  Factors nudged = balanced(factors, 0, 0, effort.threads());
   const Index size = nudged.values.parameters.rows() * nudged.values.parameters.cols();
   const double entry = std::sqrt(squared_norm(nudged.values.parameters) / static_cast<double>(size));
   Stream stream(seed, "nudge of factors");
@@ -259,7 +269,7 @@ bool factors_come_back(const Split& split, const Factors& factors, std::uint64_t
   const PolishOptions options{
       .damping = 1e-8, .ridge = 1e-12, .tolerance = 1e-14, .max_steps = 12, .stall_steps = 5};
   const Polished back = polish(split, nudged, options, "nudge", effort);
-  return factor_distance(back.factors, factors) < kReturned * kNudge;
+  return factor_distance(back.factors, factors, effort.threads()) < kReturned * kNudge;
 }
 
 }  // namespace headlens::recovery

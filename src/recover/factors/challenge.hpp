@@ -30,6 +30,6 @@ FactorBars factor_bars(const Split& split, const Factors& factors, LabelsAre lab
 bool factors_come_back(const Split& split, const Factors& factors, std::uint64_t seed, Effort& effort);
 
 // The largest relative distance of Theta or W over heads of the same number.
-double factor_distance(const Factors& a, const Factors& b);
+double factor_distance(const Factors& a, const Factors& b, int threads = 1);
 
 }  // namespace headlens::recovery

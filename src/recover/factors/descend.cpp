@@ -11,7 +11,8 @@
 namespace headlens::recovery {
 namespace {
 
-constexpr Index kBatchRows = 3200;
+constexpr Index kBatchRows = 3200, kPatience = 600;
+constexpr double kPlainDim = 384;  // coordinates up to which these do
 constexpr int kWarmUp = 100;
 constexpr int kLookEvery = 25;
 constexpr Index kLookedAt = 128;  // held-out examples
@@ -42,6 +43,13 @@ class Batches {
   std::uint64_t seed_, round_ = 0;
 };
 
+// Beyond kPlainDim the plateau before the plunge takes longer, and the noise of a batch hides it: batches and
+// patience grow with d^2, as the unknowns of a layer do.
+Index with_dim(Index count, Index dim) {
+  const double ratio = std::max(1.0, static_cast<double>(dim) / kPlainDim);
+  return static_cast<Index>(static_cast<double>(count) * ratio * ratio);
+}
+
 double rate_at(const DescentOptions& options, int step) {
   const double share = static_cast<double>(step) / options.most_steps;
   return options.rate * std::min(1.0, (step + 1.0) / kWarmUp) *
@@ -51,6 +59,7 @@ double rate_at(const DescentOptions& options, int step) {
 // The course of a descent: is it still worth its steps?
 class Course {
  public:
+  explicit Course(Index patience) : patience_(static_cast<int>(patience)) {}
   void look(int step, const Factors& factors) {
     if (factors.held_out_error < kBetter * best_) {
       best_ = factors.held_out_error;
@@ -58,14 +67,13 @@ class Course {
     }
     split_ = factors.train_error < kSplit * factors.held_out_error ? split_ + 1 : 0;
   }
-  bool is_flat(int step) const { return step - at_ >= kPatience; }
-  bool overfits() const { return split_ >= kPatience / kLookEvery && best_ > kUseless; }
+  bool is_flat(int step) const { return step - at_ >= patience_; }
+  bool overfits() const { return split_ >= patience_ / kLookEvery && best_ > kUseless; }
 
  private:
   static constexpr double kBetter = 0.98, kSplit = 0.6, kUseless = 0.3;
-  static constexpr int kPatience = 600;
   double best_ = 1e300;
-  int at_ = 0, split_ = 0;
+  int patience_, at_ = 0, split_ = 0;
 };
 
 // The noise of the batches limits the error once the running mean of the values does much better than the
@@ -101,18 +109,18 @@ Split few_held_out(const Split& split) {
 
 DescentResult descend(const Split& split, Factors start, const DescentOptions& options, std::uint64_t seed,
                       Successor& newton, Effort& effort) {
-  const Index k = split.tokens, examples = split.train_x.rows / k;
+  const Index k = split.tokens, d = split.train_x.cols, examples = split.train_x.rows / k;
   const backend::LayerExamples given{split.train_x, split.train_y, k};
   const auto machine =
       effort.context().machine.make_factor_descent(given, start.ranks, start.values, effort.context());
-  Batches batches(examples, std::min(examples, std::max<Index>(1, kBatchRows / k)), seed);
+  Batches batches(examples, std::min(examples, std::max<Index>(1, with_dim(kBatchRows, d) / k)), seed);
   const Split held = few_held_out(split);
   DescentResult out{std::move(start), DescentEnd::out_of_steps, 0};
   const auto ended = [&](DescentEnd end) {
     out.end = end;
     return std::move(out);
   };
-  Course course;
+  Course course(with_dim(kPatience, d));
   double mean = 1, near = options.near;  // mean: of the batches' relative squares, running
   double slower = 1;
   while (out.steps < options.most_steps) {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "base/parallel.hpp"
 #include "base/random.hpp"
 #include "linalg/blas.hpp"
 #include "linalg/svd.hpp"
@@ -140,9 +141,11 @@ OwnHead balanced(const OwnHead& head, double theta_share, double w_share) {
   return out;
 }
 
-Factors balanced(const Factors& f, double theta_share, double w_share) {
-  std::vector<OwnHead> heads;
-  for (Index i = 0; i < f.heads(); ++i) heads.push_back(balanced(own_head(f, i), theta_share, w_share));
+Factors balanced(const Factors& f, double theta_share, double w_share, int threads) {
+  std::vector<OwnHead> heads(static_cast<std::size_t>(f.heads()));
+  parallel_for(threads, f.heads(), [&](Index i, int) {
+    heads[static_cast<std::size_t>(i)] = balanced(own_head(f, i), theta_share, w_share);
+  });
   Factors out = assemble(heads);
   out.train_error = f.train_error;
   out.held_out_error = f.held_out_error;
@@ -172,10 +175,8 @@ double error_on(MatrixView<const double> x, MatrixView<const double> y, Index to
                 const backend::Context& context) {
   const double scale = squared_norm(y);
   if (scale == 0) return 1;  // nothing held out, or nothing to predict
-  Matrix<double> left = context.machine.apply_factors(x, tokens, factors.ranks, factors.values, context);
-  for (Index i = 0; i < y.rows; ++i)
-    for (Index j = 0; j < y.cols; ++j) left(i, j) -= y(i, j);
-  return std::sqrt(squared_norm(left) / scale);
+  return std::sqrt(context.machine.factor_squares({x, y, tokens}, factors.ranks, factors.values, context) /
+                   scale);
 }
 
 FactoredLayer factored_layer(const Factors& f) {

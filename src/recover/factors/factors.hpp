@@ -43,7 +43,7 @@ Factors random_factors(Index dim, Index outputs, Index heads, Index rank, std::u
 
 // The balanced form, without the singular values below these shares of the head's largest.
 OwnHead balanced(const OwnHead& head, double theta_share = 0, double w_share = 0);
-Factors balanced(const Factors& factors, double theta_share = 0, double w_share = 0);
+Factors balanced(const Factors& factors, double theta_share = 0, double w_share = 0, int threads = 1);
 
 // <A B^T, C D^T> from the columns alone.
 double factored_product(MatrixView<const double> a, MatrixView<const double> b, MatrixView<const double> c,
@@ -58,7 +58,7 @@ double factor_unknowns(const backend::HeadRanks& ranks, Index dim, Index outputs
 double error_on(MatrixView<const double> x, MatrixView<const double> y, Index tokens, const Factors& factors,
                 const backend::Context& context);
 
-// Heads of smaller rank have columns of zeros.
+// Q, K, V and O head by head, with columns of zeros where a head has fewer than others.
 FactoredLayer factored_layer(const Factors& factors);
 
 }  // namespace headlens::recovery

@@ -34,6 +34,10 @@ class FixedModel final : public backend::LinearModel {
       for (Index j = 0; j < out.cols; ++j) out(i, j) += curvature_ * fixed(i, j);
   }
   Matrix<double> best_w(MatrixView<const double> z) override { return model_->best_w(z); }
+  std::unique_ptr<backend::Directions> directions() override {
+    auto own = model_->directions({factors_.ranks, factors_.values, curvature_});
+    return own ? std::move(own) : LinearModel::directions();
+  }
 
  private:
   std::unique_ptr<backend::LinearModel> model_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <utility>
 
 #include "linalg/vector_space.hpp"
@@ -59,15 +60,44 @@ struct Pair {
   double cosine = -1;
 };
 
-Pair closest(const std::vector<OwnHead>& heads) {
-  Pair out;
-  for (std::size_t i = 0; i < heads.size(); ++i)
-    for (std::size_t j = 0; j < i; ++j) {
-      const double cosine = theta_cosine(heads[i].view(), heads[j].view());
-      if (cosine > out.cosine) out = {j, i, cosine};
-    }
-  return out;
-}
+// Heads that get fewer. Products of two of them cost d r^2 flops, so they are kept.
+class Merging {
+ public:
+  explicit Merging(const Factors& factors) {
+    for (Index i = 0; i < factors.heads(); ++i) add(own_head(factors, i));
+  }
+  const std::vector<OwnHead>& heads() const { return heads_; }
+  Pair closest() {
+    Pair out;
+    for (std::size_t i = 0; i < heads_.size(); ++i)
+      for (std::size_t j = 0; j < i; ++j) {
+        std::optional<double>& cosine = cosines_[{numbers_[i], numbers_[j]}];
+        if (!cosine) cosine = theta_cosine(heads_[i].view(), heads_[j].view());
+        if (*cosine > out.cosine) out = {j, i, *cosine};
+      }
+    return out;
+  }
+  void merge(const Pair& pair) {
+    heads_[pair.first] = merged(heads_[pair.first], heads_[pair.second]);
+    numbers_[pair.first] = next_++;
+    drop(pair.second);
+  }
+  void drop(std::size_t head) {
+    heads_.erase(heads_.begin() + static_cast<std::ptrdiff_t>(head));
+    numbers_.erase(numbers_.begin() + static_cast<std::ptrdiff_t>(head));
+  }
+
+ private:
+  void add(OwnHead head) {
+    heads_.push_back(std::move(head));
+    numbers_.push_back(next_++);
+  }
+
+  std::vector<OwnHead> heads_;
+  std::vector<int> numbers_;  // a head that has changed has a new one
+  std::map<std::pair<int, int>, std::optional<double>> cosines_;
+  int next_ = 0;
+};
 
 }  // namespace
 
@@ -78,22 +108,20 @@ double theta_cosine(const HeadFactors& a, const HeadFactors& b) {
 }
 
 Factors merge_heads(const Factors& factors, std::optional<Index> wanted) {
-  std::vector<OwnHead> heads;
-  for (Index i = 0; i < factors.heads(); ++i) heads.push_back(own_head(factors, i));
+  Merging merging(factors);
+  const std::vector<OwnHead>& heads = merging.heads();
   const auto smaller = [](const OwnHead& a, const OwnHead& b) { return w_norm(a.view()) < w_norm(b.view()); };
-  const auto drop = [&](auto head) { heads.erase(head); };
   for (;;) {
     const bool surplus = wanted && static_cast<Index>(heads.size()) > *wanted;
-    const Pair pair = closest(heads);
+    const Pair pair = merging.closest();
     if (pair.cosine > (surplus ? kRelated : kOneHead)) {
-      heads[pair.first] = merged(heads[pair.first], heads[pair.second]);
-      drop(heads.begin() + static_cast<std::ptrdiff_t>(pair.second));
+      merging.merge(pair);
       continue;
     }
     const auto least = std::min_element(heads.begin(), heads.end(), smaller);
     const double largest = w_norm(std::max_element(heads.begin(), heads.end(), smaller)->view());
     if (heads.size() == 1 || !(surplus || w_norm(least->view()) < kFaint * largest)) break;
-    drop(least);
+    merging.drop(static_cast<std::size_t>(least - heads.begin()));
   }
   return assemble(heads);
 }

@@ -35,7 +35,7 @@ Split first_equations(const Split& split, const backend::HeadRanks& ranks, doubl
 
 Polished polish(const Split& split, const Factors& start, const PolishOptions& options,
                 const std::string& phase, Effort& effort) {
-  Factors from = balanced(start);
+  Factors from = balanced(start, 0, 0, effort.threads());
   const auto problem = effort.context().machine.make_factor_problem(
       {split.train_x, split.train_y, split.tokens}, from.ranks, effort.context());
   std::unique_ptr<backend::LayerPoint> point = problem->make_point();

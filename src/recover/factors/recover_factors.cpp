@@ -171,7 +171,7 @@ Challenge test_noise(const Split& white, const Outside& outside, const RecoverOp
   if (effort.expired() || second.best.heads() != best.heads()) return out;
   const Factors other = matched_to(
       best, polish(white, second.best, {.damping = 1e-6, .ridge = 1e-12}, "polish", effort).factors);
-  out.agrees = factor_distance(other, best) < kAgreement;
+  out.agrees = factor_distance(other, best, effort.threads()) < kAgreement;
   const FactorBars errors = timed_in(certificate, "error bars", [&] {
     return factor_bars(white, best, LabelsAre::noisy, options.seed, effort);
   });
@@ -184,10 +184,11 @@ Challenge test_noise(const Split& white, const Outside& outside, const RecoverOp
   return out;
 }
 
+// Of balanced factors.
 void describe_heads(const Factors& factors, const std::vector<HeadBound>& bars, Certificate& certificate) {
   certificate.per_head.clear();
   for (Index i = 0; i < factors.heads() && !bars.empty(); ++i) {
-    const OwnHead head = balanced(own_head(factors, i));
+    const OwnHead head = own_head(factors, i);
     double sum = 0, squares = 0;
     for (Index j = 0; j < head.q.cols(); ++j) {
       double value = 0;
@@ -281,6 +282,7 @@ struct Outcome {
   const Challenge& noise;
   const Proof& proof;
   const std::vector<HeadBound>& bars;
+  int threads;
 };
 
 // The layer, and the certificate for the status that it has.
@@ -295,8 +297,9 @@ void describe(const Outcome& o, bool expired, Recovery& recovery) {
   certificate.held_out_error = best.held_out_error;
   certificate.examples_per_unknown = equations_per_unknown(o.split, found.ranks);
   if (o.proof.response > 0) certificate.smallest_singular_value = o.proof.response;
-  describe_heads(found, o.bars, certificate);
-  recovery.best_factors = factored_layer(found);
+  const Factors shown = balanced(found, 0, 0, o.threads);
+  describe_heads(shown, o.bars, certificate);
+  recovery.best_factors = factored_layer(shown);
   const bool dense_fits = found.dim() <= kLargestDenseTheta;
   if (dense_fits) recovery.best = multiply_out(*recovery.best_factors);
   if (returned) {
@@ -361,7 +364,7 @@ bool recover_factors(const Split& split, const Units& units, const RecoverOption
     certificate.status = {};
     return false;
   }
-  describe({split, white, outside, options, search, noise, proof, bars}, late, recovery);
+  describe({split, white, outside, options, search, noise, proof, bars, effort.threads()}, late, recovery);
   return true;
 }
 

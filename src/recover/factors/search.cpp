@@ -34,8 +34,8 @@ Factors without_faint_logits(const Factors& factors, double size) {
 Polished reduce_factors(const Split& thin, Polished found, const RecoverOptions& options, Effort& effort) {
   const double share = std::max(kNoTrim, kTrim * found.factors.held_out_error);
   if (!(share < 0.5)) return found;
-  const Factors fewer =
-      balanced(merge_heads(without_faint_logits(found.factors, share), options.heads), share, share);
+  const Factors fewer = balanced(merge_heads(without_faint_logits(found.factors, share), options.heads),
+                                 share, share, effort.threads());
   const bool same =
       fewer.ranks.logits == found.factors.ranks.logits && fewer.ranks.values == found.factors.ranks.values;
   const bool done = found.factors.held_out_error < kRounding || found.status == LmStatus::minimum;
@@ -61,8 +61,9 @@ class Newton final : public Successor {
 
  private:
   bool polish_from(const Factors& descended) {
-    const Factors start =
-        timed_in(certificate_, "reduce", [&] { return balanced(merge_heads(descended, options_.heads)); });
+    const Factors start = timed_in(certificate_, "reduce", [&] {
+      return balanced(merge_heads(descended, options_.heads), 0, 0, effort_.threads());
+    });
     const Split thin = first_equations(white_, start.ranks, kPolishEquations);
     Polished next = timed_in(certificate_, "polish",
                              [&] { return polish(thin, start, {.tolerance = kTrimAt}, "polish", effort_); });

@@ -1,0 +1,50 @@
+// The preconditioner of the problem in factors on the device: cpu/layer/factor_curvature.hpp has the
+// equations. All heads are treated at once, as 3 m blocks (d, r) of one rank r, the largest: Q of every head,
+// then K, then V, with zeros in the columns that a head does not have.
+#pragma once
+
+#include "cuda/layer/factor_problem.hpp"
+
+namespace headlens::cuda {
+
+template <class T>
+class FactorTangent;
+
+// Where the blocks lie.
+struct BlockShape {
+  Index dim = 0, heads = 0, rank = 0;
+  Index parameter_columns = 0;
+  const backend::HeadColumns* columns = nullptr;  // (m), on the device
+};
+
+Index largest_rank(const backend::HeadRanks& ranks);
+
+class FactorCurvature {
+ public:
+  void refresh(const FactorProblem& problem, const FactorPoint& point, const FactorTangent<float>& tangent);
+  void shift(double mu) { mu_ = mu; }
+  template <class T>
+  void apply(DeviceMatrix<T>& a) const;
+
+ private:
+  // Eigenvectors as rows, rounded to the precision in which they are applied.
+  template <class T>
+  struct Turns {
+    DeviceArray<T> left, right;  // (2 m, d, d) and (3 m, r, r)
+    bool ready = false;
+  };
+  void sum_values(const FactorProblem& problem, const FactorTangent<float>& tangent);
+  void sum_logits(const FactorProblem& problem, const FactorTangent<float>& tangent);
+  const Turns<float>& turns(float) const { return single_; }
+  const Turns<double>& turns(double) const;
+
+  BlockShape shape_;
+  DeviceArray<backend::HeadColumns> columns_;
+  std::vector<backend::HeadColumns> host_columns_;
+  Turns<float> single_;
+  mutable Turns<double> double_;
+  DeviceArray<float> left_values_, right_values_;  // (2 m, d) and (3 m, r)
+  double mu_ = 0;
+};
+
+}  // namespace headlens::cuda

@@ -1,0 +1,46 @@
+#include "cuda/layer/factor_map.hpp"
+
+#include "headlens/error.hpp"
+
+namespace headlens::cuda {
+
+void require_tokens(Index tokens) {
+  if (tokens <= kMostTokens) return;
+  throw Error(ErrorCode::environment,
+              message(option("backend"), ": cuda recovers from examples of at most ", kMostTokens,
+                      " tokens, the examples have ", tokens, ": ask for cpu"));
+}
+
+template <class T>
+FactorMap<T>::FactorMap(MatrixView<const T> x, Index tokens, const backend::HeadRanks& ranks, Digits digits)
+    : x_(x), columns_(DeviceArray<backend::HeadColumns>::from(backend::columns_of(ranks))), digits_(digits) {
+  shape_ = {x.rows, tokens, ranks.heads(), ranks.parameter_columns(), ranks.value_columns(), columns_.data()};
+}
+
+template <class T>
+void FactorMap<T>::evaluate(MatrixView<const T> parameters, DeviceMatrix<T>& z, DeviceMatrix<T>& p,
+                            DeviceMatrix<T>& phi) const {
+  multiply(Trans::no, Trans::no, 1, x_, parameters, 0, z.view(), digits_);
+  attend(shape_, z.data(), p.data(), phi.data());
+}
+
+template <class T>
+void FactorMap<T>::derivative(const T* z, const T* p, MatrixView<const T> dparameters,
+                              DeviceMatrix<T>& dphi) const {
+  DeviceMatrix<T> moved = make_activations();
+  multiply(Trans::no, Trans::no, 1, x_, dparameters, 0, moved.view(), digits_);
+  attend_along(shape_, z, p, moved.data(), dphi.data());
+}
+
+template <class T>
+void FactorMap<T>::adjoint(const T* z, const T* p, const DeviceMatrix<T>& g,
+                           MatrixView<T> dparameters) const {
+  DeviceMatrix<T> back = make_activations(), c = make_attention();
+  attend_back(shape_, z, p, g.data(), c.data(), back.data());
+  multiply(Trans::yes, Trans::no, 1, x_, MatrixView<const T>(back.view()), 0, dparameters, digits_);
+}
+
+template class FactorMap<float>;
+template class FactorMap<double>;
+
+}  // namespace headlens::cuda
