@@ -26,8 +26,8 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "examples/musk1"))
 import musk1  # noqa: E402
 
-SEEDS = 3  # of the synthetic tasks
-TRAIN, TEST = 300, 1000
+SEEDS = 2  # of the synthetic tasks
+TRAIN, TEST = 300, 700
 
 
 def pools(X, all_statistics):
@@ -116,11 +116,11 @@ def classifiers():
 
 
 def regressors():
-    gammas = [0.003, 0.01, 0.03, 0.1, 0.3]
+    gammas = [0.003, 0.01, 0.03, 0.1]
     return {
         "headlens, no arguments": headlens.RandomFeatureAttentionRegressor(),
         "ridge": Pooled(make_pipeline(StandardScaler(), RidgeCV(10.0 ** np.arange(-4, 5)))),
-        "RBF machine": Pooled(searched(SVR(), svr__C=[0.1, 1, 10, 100], svr__gamma=gammas)),
+        "RBF machine": Pooled(searched(SVR(), svr__C=[1, 10, 100], svr__gamma=gammas)),
         "boosting": Pooled(
             HistGradientBoostingRegressor(max_leaf_nodes=8, min_samples_leaf=10), all_statistics=True
         ),
@@ -131,13 +131,13 @@ def run_musk1():
     bags, labels = musk1.load_bags()
     X = headlens.Sets(np.zeros((len(bags), 166)), np.vstack(bags), np.cumsum([0] + [len(b) for b in bags]))
     labels = labels.astype(int)
-    print("| learner | accuracy, five repeats | mean | seconds in all |\n|---|---|---|---|")
+    print("| learner | accuracy, five repeats | mean | seconds of processors in all |\n|---|---|---|---|")
     for name, learner in classifiers().items():
-        hits, start = np.zeros(5), time.perf_counter()
+        hits, start = np.zeros(5), time.process_time()
         for repeat, test in musk1.load_folds():
             train = np.setdiff1d(np.arange(len(bags)), test)
             hits[repeat] += (learner.fit(X[train], labels[train]).predict(X[test]) == labels[test]).sum()
-        seconds = time.perf_counter() - start
+        seconds = time.process_time() - start
         shown = ", ".join(f"{100 * h / len(bags):.1f}" for h in hits)
         print(f"| {name} | {shown} | {100 * hits.mean() / len(bags):.1f} | {seconds:.0f} |", flush=True)
 
@@ -173,9 +173,12 @@ def run_time():
         ("regression", headlens.RandomFeatureAttentionRegressor(), y),
         ("classification", headlens.RandomFeatureAttentionClassifier(), (y > np.median(y)).astype(int)),
     ):
-        start = time.perf_counter()
+        wall, start = time.perf_counter(), time.process_time()
         learner.fit(X, target)
-        print(f"{name}, 2000 sets of 20 keys in 20 coordinates: {time.perf_counter() - start:.1f} s")
+        wall, processor = time.perf_counter() - wall, time.process_time() - start
+        print(
+            f"{name}, 2000 sets of 20 keys in 20 coordinates: {processor:.1f} s of processors, {wall:.1f} s of wall"
+        )
 
 
 if __name__ == "__main__":

@@ -26,6 +26,7 @@ _load_core()
 
 from . import _core  # noqa: E402
 from ._call import NumericalWarning, info  # noqa: E402
+from ._explain import Explanation, explain  # noqa: E402
 from ._generate import generate  # noqa: E402
 from ._hardness import HiddenLabel  # noqa: E402
 from ._inspect import Comparison, Fourier, compare, fourier, inspect  # noqa: E402
@@ -60,6 +61,7 @@ __all__ = [
     "AttentionLayer",
     "Certificate",
     "Comparison",
+    "Explanation",
     "Fourier",
     "HiddenLabel",
     "NumericalWarning",
@@ -71,6 +73,7 @@ __all__ = [
     "Theory",
     "attention_kernel",
     "compare",
+    "explain",
     "fourier",
     "generate",
     "info",

@@ -45,7 +45,9 @@ class SetEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         self.n_features_in_ = sets.dim
         if self._chooses_all():
             if sets.count < 4:
-                raise ValueError(f"X: n_samples={sets.count} given, but choosing a model needs 4 sets or more")
+                raise ValueError(
+                    f"X: n_samples={sets.count} given, but choosing a model needs 4 sets or more"
+                )
             with self._settings() as how:
                 seed = 0 if self.random_state is None else self._seed()
                 model, self.report_ = _core.fit_automatic(sets, targets, seed, how)

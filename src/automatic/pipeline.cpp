@@ -21,7 +21,8 @@ namespace automatic {
 namespace {
 
 constexpr Index kScreened = 500;      // sets on which kernels are compared
-constexpr Index kMostCentres = 1500;  // sets that a model keeps
+constexpr Index kAllKept = 1500;      // up to so many sets a model keeps all
+constexpr Index kMostCentres = 1000;  // of more it keeps so many
 
 // Labels become -1 and 1, a column per class (one for two classes).
 Matrix<double> numbers_of(const LabelledSets& data, AutomaticModel& model) {
@@ -87,12 +88,12 @@ double peak_bytes(const Sets& sets, Index kept, int threads) {
 
 Index affordable_centres(const Sets& sets, const backend::Context& context) {
   const MemoryBudget budget(context.execution);
-  Index kept = std::min(sets.count(), kMostCentres);
+  const Index wanted = sets.count() <= kAllKept ? sets.count() : kMostCentres;
+  Index kept = wanted;
   while (kept > 200 && !budget.fits(peak_bytes(sets, kept, context.threads))) kept /= 2;
   budget.require(peak_bytes(sets, kept, context.threads),
                  join("an automatic fit on ", sets.count(), " sets"));
-  if (kept < std::min(sets.count(), kMostCentres))
-    context.execution.note(join("memory: ", kept, " sets are kept instead of ", kMostCentres));
+  if (kept < wanted) context.execution.note(join("memory: ", kept, " sets are kept instead of ", wanted));
   return kept;
 }
 

@@ -12,7 +12,8 @@ namespace headlens::automatic {
 namespace {
 
 constexpr std::size_t kMostMembers = 5;
-constexpr double kNearlyAsGood = 1.1;
+// Errors of members over that of the best. Few labels hardly tell kernels apart: more may join.
+constexpr double kNearlyAsGood = 1.1, kNearlyAsGoodForLabels = 1.25;
 
 // Regression asks for finer differences than a sign does, and for statistics that averages lack. With labels
 // the longer list loses more by chance choices than it gains.
@@ -145,10 +146,10 @@ std::vector<AutomaticMember> screen(const TokenFrame& frame, const Tokens& token
 std::vector<AutomaticMember> committee(const std::vector<AutomaticMember>& trials, bool classifier) {
   std::vector<AutomaticMember> out;
   std::map<bool, std::size_t> of_family;  // whether the description begins with attention
+  const double worst = trials.front().loo_error * (classifier ? kNearlyAsGoodForLabels : kNearlyAsGood);
   for (const AutomaticMember& trial : trials) {
     const bool attention = classifier && trial.blocks.front().kind == BlockKind::attention;
-    const bool good = classifier || trial.loo_error <= kNearlyAsGood * trials.front().loo_error;
-    if (good && of_family[attention]++ < kMostMembers) out.push_back(trial);
+    if (trial.loo_error <= worst && of_family[attention]++ < kMostMembers) out.push_back(trial);
   }
   return out;
 }

@@ -15,9 +15,8 @@ std::vector<double> penalties(bool classifier);
 std::vector<AutomaticMember> screen(const TokenFrame& frame, const Tokens& tokens, MatrixView<const double> y,
                                     bool classifier, const backend::Context& context);
 
-// Regression: the first of them, as long as they are nearly as good as the best. Classes: the first of the
-// attention kernels and the first of the kernels of pools, equally many: errors on few labels hardly tell
-// kernels apart, and the two kinds err on different sets.
+// The first of them, as long as they are nearly as good as the best. Of classes the first attention kernels
+// and the first kernels of pools, equally many at most: the two kinds err on different sets.
 std::vector<AutomaticMember> committee(const std::vector<AutomaticMember>& trials, bool classifier);
 
 }  // namespace headlens::automatic

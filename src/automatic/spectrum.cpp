@@ -31,8 +31,10 @@ Matrix<double> range_of(MatrixView<const double> a, std::vector<double>& values)
 }
 
 void scale_columns(MatrixView<double> a, const std::vector<double>& values, double power) {
+  std::vector<double> factors;
+  for (const double value : values) factors.push_back(std::pow(value, power));
   for (Index i = 0; i < a.rows; ++i)
-    for (Index k = 0; k < a.cols; ++k) a(i, k) *= std::pow(values[static_cast<std::size_t>(k)], power);
+    for (Index k = 0; k < a.cols; ++k) a(i, k) *= factors[static_cast<std::size_t>(k)];
 }
 
 Matrix<double> product(Trans ta, MatrixView<const double> a, MatrixView<const double> b, int threads) {
