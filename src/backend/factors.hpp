@@ -6,6 +6,8 @@
 // A layer with heads of rank r has 4 m d r unknowns in factors and 2 m d^2 in Theta and W.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <vector>
 
@@ -49,6 +51,10 @@ struct FactorValues {
   Matrix<double> o;           // (b, e)
 };
 
+// Of step t = 1, 2, .. in the running mean: the first steps leave soon, later a mean of about 50 steps
+// remains.
+inline double averaged_share(int t) { return std::max(0.02, std::pow(static_cast<double>(t), -0.8)); }
+
 // First-order descent on Q, K, V and O in float, by Adam on batches of examples. Parameters and running means
 // stay on the machine.
 class FactorDescent {
@@ -57,6 +63,10 @@ class FactorDescent {
   // One step on these examples. Returns |F - Y|^2 / |Y|^2 of the batch before the step.
   virtual double step(const std::vector<Index>& batch, double rate) = 0;
   virtual FactorValues values() const = 0;
+  // The running mean of the values, each step with the share averaged_share(t): what the batches' noise,
+  // which grows with the rate, leaves of them.
+  virtual FactorValues mean_values() const = 0;
+  virtual void go_to_mean() = 0;  // the values become the mean
 };
 
 }  // namespace headlens::backend

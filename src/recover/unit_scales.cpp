@@ -67,7 +67,7 @@ void require_representable(const Units& units) {
 
 Examples in_units(const Examples& examples, const Units& units) {
   const std::vector<int> labels(static_cast<std::size_t>(examples.outputs()), units.labels);
-  return {scaled(examples.x, units.tokens, -1), scaled(examples.y, labels, -1)};
+  return {scaled(examples.x, units.tokens, -1), scaled(examples.y, labels, -1), examples.lengths};
 }
 
 AttentionLayer from_units(const Units& units, const AttentionLayer& layer) {

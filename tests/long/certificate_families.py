@@ -4,9 +4,12 @@ A layer that is called recovered comes with bars: |Theta - true Theta| / |true T
 below them. One that does not is a false certificate. Run on its own for other seeds and more cases:
 
     python tests/long/certificate_families.py --count 10000 --seed 7
+
+With --in-factors heads have a low rank, and recovery looks for their factors (recover --rank), as in large layers.
 """
 
 import argparse
+import functools
 import itertools
 import json
 import multiprocessing
@@ -136,12 +139,17 @@ FAMILIES = [
 NEEDS_TWO = {near_parallel, all_near_parallel, near_opposite_w, repeated_w, repeated_theta}
 
 
-def draw_case(seed):
-    """Family, description, twice the examples that recovery will get, and the layer of one case."""
-    rng = np.random.default_rng([20261116, seed])
+def cut_to_rank(heads, rank):
+    u, s, v = np.linalg.svd(heads, full_matrices=False)
+    return (u[..., :rank] * s[:, None, :rank]) @ v[:, :rank]
+
+
+def draw_case(seed, in_factors=False):
+    """Family, description, twice the examples that recovery will get, the layer of one case and the rank of its heads."""
+    rng = np.random.default_rng([20261117 if in_factors else 20261116, seed])
     family = FAMILIES[seed % len(FAMILIES)]
     m = int(rng.integers(2 if family in NEEDS_TWO else 1, 4))
-    d = int(rng.choice([2, 3, 4, 5, 6, 7]))
+    d = int(rng.choice([6, 8, 9, 12] if in_factors else [2, 3, 4, 5, 6, 7]))
     e = int(rng.choice([d, d, 1, 2, d + 3]))
     k = int(rng.choice([2, 3, 4, 5]))
     n = int(np.ceil(rng.uniform(1.5, 40) * m * d * (d + e) / (k * e))) + 2
@@ -151,6 +159,9 @@ def draw_case(seed):
         second = FAMILIES[rng.integers(len(FAMILIES))]  # corners of two families at once
         if m > 1 or second not in NEEDS_TWO:
             second(rng, theta, w)
+    rank = int(rng.integers(1, d // 2 + 1)) if in_factors else d
+    if in_factors:
+        theta, w = cut_to_rank(theta, rank), cut_to_rank(w, rank)
     inputs = str(rng.choice(["gaussian", "signs", "stretched", "offset"]))
     x = rng.standard_normal((2 * n, k, d))
     if inputs == "signs":
@@ -161,8 +172,8 @@ def draw_case(seed):
     if inputs == "offset":  # all tokens far from zero, logits of ordinary size or sharp
         far = log_uniform(rng, 1, 1e4)
         x, theta = x + far * rng.standard_normal(d), theta / far ** int(rng.integers(0, 3))
-    what = f"{family.__name__} m={m} d={d} e={e} k={k} n={n} {inputs}"
-    return family.__name__, what, x, theta, w
+    what = f"{family.__name__} m={m} d={d} e={e} k={k} n={n} rank={rank} {inputs}"
+    return family.__name__, what, x, theta, w, rank
 
 
 def canonical(theta, w, x, y):
@@ -225,14 +236,16 @@ def falsehood(found, per_head, theta, w, x, fresh):
     return excess(found, per_head, theta, w) if len(found["Theta"]) == len(theta) else float("inf")
 
 
-def judge(seed):
-    family, what, both, theta, w = draw_case(seed)
+def judge(seed, in_factors=False):
+    family, what, both, theta, w, rank = draw_case(seed, in_factors)
     x, fresh = np.split(both, 2)
     y = outputs(theta, w, x)
     with tempfile.TemporaryDirectory() as folder:
         examples, layer = pathlib.Path(folder, "examples.npz"), pathlib.Path(folder, "layer.npz")
         np.savez(examples, X=x, Y=y)
-        options = ("--threads", "1", "--time-limit", str(TIME_LIMIT), "--json")
+        options = ["--threads", "1", "--time-limit", str(TIME_LIMIT), "--json"]
+        if in_factors:
+            options += ["--rank", str(rank), "--max-heads", "6"]
         done = subprocess.run(
             [HEADLENS, "recover", examples, "-o", layer, *options],
             capture_output=True,
@@ -250,9 +263,9 @@ def judge(seed):
     return seed, family, what, status, over, error, certificate["seconds"]
 
 
-def run(seeds, processes=None):
+def run(seeds, processes=None, in_factors=False):
     with multiprocessing.get_context("spawn").Pool(processes) as pool:
-        yield from pool.imap_unordered(judge, seeds, chunksize=4)
+        yield from pool.imap_unordered(functools.partial(judge, in_factors=in_factors), seeds, chunksize=4)
 
 
 def main():
@@ -260,10 +273,11 @@ def main():
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0, help="of the first case")
     parser.add_argument("--processes", type=int, default=None)
+    parser.add_argument("--in-factors", action="store_true", help="heads of low rank, recovered in factors")
     parser.add_argument("--verbose", action="store_true", help="one line per case that was not recovered")
     args = parser.parse_args()
     statuses, slowest, total, false = defaultdict(Counter), 0.0, 0.0, []
-    for result in run(range(args.seed, args.seed + args.count), args.processes):
+    for result in run(range(args.seed, args.seed + args.count), args.processes, args.in_factors):
         seed, family, what, status, over, held_out, seconds = result
         statuses[family][status] += 1
         slowest, total = max(slowest, seconds), total + seconds

@@ -32,24 +32,28 @@ AdamDescent::Moving::Moving(const Matrix<double>& start)
     : value(in_float(start)),
       gradient(start.rows(), start.cols()),
       mean(Matrix<float>::zeros(start.rows(), start.cols())),
-      square(Matrix<float>::zeros(start.rows(), start.cols())) {}
+      square(Matrix<float>::zeros(start.rows(), start.cols())),
+      averaged(in_float(start)) {}
 
 void AdamDescent::Moving::step(int t, double rate, int threads) {
   const float mean_share = 1 - std::pow(kMean, static_cast<float>(t)),
               square_share = 1 - std::pow(kSquare, static_cast<float>(t));
   const float along = static_cast<float>(rate) / mean_share, unit = 1 / square_share;
+  const auto share = static_cast<float>(backend::averaged_share(t));
   const Index size = value.rows() * value.cols();
-  parallel_for(
-      threads_for(static_cast<double>(size) * 10, threads), tile_count(size, kTile), [&](Index item, int) {
-        const Tile tile = tile_at(size, kTile, item);
-        float *v = value.data() + tile.begin, *m = mean.data() + tile.begin, *s = square.data() + tile.begin;
-        const float* g = gradient.data() + tile.begin;
-        for (Index i = 0; i < tile.size; ++i) {
-          m[i] += (1 - kMean) * (g[i] - m[i]);
-          s[i] += (1 - kSquare) * (g[i] * g[i] - s[i]);
-          v[i] -= along * m[i] / (std::sqrt(s[i] * unit) + kSmall);
-        }
-      });
+  parallel_for(threads_for(static_cast<double>(size) * 10, threads), tile_count(size, kTile),
+               [&](Index item, int) {
+                 const Tile tile = tile_at(size, kTile, item);
+                 float *v = value.data() + tile.begin, *m = mean.data() + tile.begin,
+                       *s = square.data() + tile.begin, *a = averaged.data() + tile.begin;
+                 const float* g = gradient.data() + tile.begin;
+                 for (Index i = 0; i < tile.size; ++i) {
+                   m[i] += (1 - kMean) * (g[i] - m[i]);
+                   s[i] += (1 - kSquare) * (g[i] * g[i] - s[i]);
+                   v[i] -= along * m[i] / (std::sqrt(s[i] * unit) + kSmall);
+                   a[i] += share * (v[i] - a[i]);
+                 }
+               });
 }
 
 AdamDescent::AdamDescent(const backend::LayerExamples& examples, backend::HeadRanks ranks,
@@ -102,6 +106,14 @@ double AdamDescent::step(const std::vector<Index>& batch, double rate) {
 
 backend::FactorValues AdamDescent::values() const {
   return {in_double(parameters_.value), in_double(o_.value)};
+}
+
+backend::FactorValues AdamDescent::mean_values() const {
+  return {in_double(parameters_.averaged), in_double(o_.averaged)};
+}
+
+void AdamDescent::go_to_mean() {
+  for (Moving* moving : {&parameters_, &o_}) moving->value = copy_of(moving->averaged);
 }
 
 }  // namespace headlens::cpu

@@ -13,11 +13,13 @@ class AdamDescent final : public backend::FactorDescent {
               const backend::FactorValues& start, int threads);
   double step(const std::vector<Index>& batch, double rate) override;
   backend::FactorValues values() const override;
+  backend::FactorValues mean_values() const override;
+  void go_to_mean() override;
 
  private:
-  // One array of parameters with its gradient and the running means of Adam.
+  // One array of parameters with its gradient, the running means of Adam, and its own running mean.
   struct Moving {
-    Matrix<float> value, gradient, mean, square;
+    Matrix<float> value, gradient, mean, square, averaged;
     explicit Moving(const Matrix<double>& start);
     void step(int t, double rate, int threads);
   };

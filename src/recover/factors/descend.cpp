@@ -68,6 +68,35 @@ class Course {
   int at_ = 0, split_ = 0;
 };
 
+// The noise of the batches limits the error once the running mean of the values does much better than the
+// values. Descent then goes on from the mean at a quarter of the rate. Sooner would be wrong: a small rate on
+// the way to the plunge takes it away.
+constexpr double kNoisy = 0.7, kSlower = 0.25;
+
+// Where a descent is: its values, or their running mean where that is better.
+struct Place {
+  Factors factors;
+  bool noisy = false;
+};
+Place look(const backend::FactorDescent& machine, const Split& held, const Factors& now, Effort& effort) {
+  Place out{{now.ranks, machine.values()}};
+  Factors mean{now.ranks, machine.mean_values()};
+  for (Factors* each : {&out.factors, &mean})
+    each->held_out_error = error_on(held.held_x, held.held_y, held.tokens, *each, effort.context());
+  out.noisy = mean.held_out_error < kNoisy * out.factors.held_out_error;
+  if (mean.held_out_error < out.factors.held_out_error) out.factors = std::move(mean);
+  return out;
+}
+
+// The first held-out examples only: a look is to cost less than the steps between two looks.
+Split few_held_out(const Split& split) {
+  Split out = split;
+  const Index rows = std::min(split.held_x.rows, kLookedAt * split.tokens);
+  out.held_x = split.held_x.block(0, 0, rows, split.held_x.cols);
+  out.held_y = split.held_y.block(0, 0, rows, split.held_y.cols);
+  return out;
+}
+
 }  // namespace
 
 DescentResult descend(const Split& split, Factors start, const DescentOptions& options, std::uint64_t seed,
@@ -77,9 +106,7 @@ DescentResult descend(const Split& split, Factors start, const DescentOptions& o
   const auto machine =
       effort.context().machine.make_factor_descent(given, start.ranks, start.values, effort.context());
   Batches batches(examples, std::min(examples, std::max<Index>(1, kBatchRows / k)), seed);
-  const Index looked = std::min(split.held_x.rows, kLookedAt * k);
-  const MatrixView<const double> held_x = split.held_x.block(0, 0, looked, split.held_x.cols),
-                                 held_y = split.held_y.block(0, 0, looked, split.held_y.cols);
+  const Split held = few_held_out(split);
   DescentResult out{std::move(start), DescentEnd::out_of_steps, 0};
   const auto ended = [&](DescentEnd end) {
     out.end = end;
@@ -87,20 +114,25 @@ DescentResult descend(const Split& split, Factors start, const DescentOptions& o
   };
   Course course;
   double mean = 1, near = options.near;  // mean: of the batches' relative squares, running
+  double slower = 1;
   while (out.steps < options.most_steps) {
-    const double squares = machine->step(batches.next(), rate_at(options, out.steps));
+    const double squares = machine->step(batches.next(), slower * rate_at(options, out.steps));
     mean += 0.1 * (squares - mean);
     ++effort.steps;
     ++out.steps;
     if (out.steps % 10 == 0) effort.report("descend", out.steps, mean, out.factors.heads());
     const bool late = effort.must_stop();
     if (!late && out.steps % kLookEvery != 0) continue;
-    out.factors.values = machine->values();
+    Place place = look(*machine, held, out.factors, effort);
+    out.factors = std::move(place.factors);
     out.factors.train_error = std::sqrt(mean);
-    out.factors.held_out_error = error_on(held_x, held_y, k, out.factors, effort.context());
     effort.trace.push_back({"descend", out.factors.heads(), effort.seconds(), out.factors.train_error,
                             out.steps, out.factors.held_out_error});
     newton.look(out.factors);
+    if (place.noisy) {
+      machine->go_to_mean();
+      slower *= kSlower;
+    }
     if (late) return ended(DescentEnd::out_of_time);
     course.look(out.steps, out.factors);
     const bool flat = course.is_flat(out.steps);

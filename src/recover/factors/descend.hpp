@@ -19,7 +19,7 @@ enum class DescentEnd {
 struct DescentOptions {
   double rate = 3e-3;
   int most_steps = 4000;
-  double near = 0.15;  // held-out |F - Y| / |Y| at which Newton is first tried
+  double near = 0.05;  // held-out |F - Y| / |Y| at which Newton is first tried
 };
 
 struct DescentResult {

@@ -11,8 +11,8 @@ namespace {
 
 class FixedModel final : public backend::LinearModel {
  public:
-  FixedModel(std::unique_ptr<backend::LinearModel> model, const Factors& factors, double curvature)
-      : model_(std::move(model)), factors_(factors), curvature_(curvature) {}
+  FixedModel(std::unique_ptr<backend::LinearModel> model, const GaugeFixed::Part& part, double curvature)
+      : model_(std::move(model)), part_(part), curvature_(curvature) {}
 
   void move_to(const backend::LayerPoint& point) override { model_->move_to(point); }
   void refresh_preconditioner(const backend::LayerPoint& point) override {
@@ -29,7 +29,7 @@ class FixedModel final : public backend::LinearModel {
   void adjoint(MatrixView<const double> z, MatrixView<double> dp) override { model_->adjoint(z, dp); }
   void normal_product(MatrixView<const double> a, MatrixView<double> out) override {
     model_->normal_product(a, out);
-    const Matrix<double> fixed = gauge_part(factors_, a);
+    const Matrix<double> fixed = part_(a);
     for (Index i = 0; i < out.rows; ++i)
       for (Index j = 0; j < out.cols; ++j) out(i, j) += curvature_ * fixed(i, j);
   }
@@ -37,14 +37,14 @@ class FixedModel final : public backend::LinearModel {
 
  private:
   std::unique_ptr<backend::LinearModel> model_;
-  const Factors& factors_;
+  const GaugeFixed::Part& part_;
   double curvature_;
 };
 
 }  // namespace
 
 std::unique_ptr<backend::LinearModel> GaugeFixed::make_linear_model() const {
-  return std::make_unique<FixedModel>(problem_.make_linear_model(), factors_, curvature_);
+  return std::make_unique<FixedModel>(problem_.make_linear_model(), part_, curvature_);
 }
 
 Matrix<double> gauge_part(const Factors& factors, MatrixView<const double> a) {

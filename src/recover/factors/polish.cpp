@@ -53,7 +53,7 @@ Polished polish(const Split& split, const Factors& start, const PolishOptions& o
                       .tolerance = options.tolerance,
                       .max_steps = 8,
                       .tightest = kLoose,
-                      .stall_steps = 2,
+                      .stall_steps = 1,  // a step that wins nothing has met rounding: no other would
                       .stall_factor = 0.5};
   const auto run = [&](const LmOptions& lm) {
     const LmResult result = minimise(
