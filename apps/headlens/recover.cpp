@@ -2,6 +2,7 @@
 #include "headlens/recover.hpp"
 
 #include <memory>
+#include <optional>
 
 #include "command.hpp"
 #include "files.hpp"
@@ -19,17 +20,16 @@ struct Arguments {
   std::string examples, output, certificate, span_output, uncertified, form;
 };
 
-constexpr Index kDenseUpTo = 512;  // coordinates of the tokens
-
-// Theta and W, or the factors Q, K, V, O.
-void save(const std::filesystem::path& file, const AttentionLayer& layer, const Arguments& a,
-          Certified certified) {
-  const bool dense = !layer.variant.plain();  // Theta and biases, or Q and K with their positions
-  const bool factors = !dense && (a.form.empty() ? layer.dim() > kDenseUpTo : a.form == "factors");
-  if (factors)
-    save_layer(file, factors_of(layer), certified);
+// Theta and W, or the factors Q, K, V, O, as --form says. Layers of a variant have a form of their own.
+void save(const std::filesystem::path& file, const std::optional<AttentionLayer>& layer,
+          const std::optional<FactoredLayer>& factors, const Arguments& a, Certified certified) {
+  const bool in_factors = a.form.empty() ? !layer : a.form == "factors";
+  if (layer && (!in_factors || !layer->variant.plain()))
+    save_layer(file, *layer, certified);
+  else if (!in_factors)
+    save_layer(file, multiply_out(*factors), certified);
   else
-    save_layer(file, layer, certified);
+    save_layer(file, factors ? *factors : factors_of(*layer), certified);
 }
 
 int run(Arguments& a) {
@@ -49,14 +49,16 @@ int run(Arguments& a) {
   const std::string json = to_json(recovery.certificate);
   FileGroup together;
   const bool best_fit = recovery.certificate.status == RecoveryStatus::best_fit;
-  if (recovery.layer) save(file, *recovery.layer, a, best_fit ? Certified::no : Certified::not_said);
-  if (!a.uncertified.empty() && recovery.best)
-    save(uncertified_file, *recovery.best, a, recovery.layer && !best_fit ? Certified::yes : Certified::no);
+  if (recovery.has_layer())
+    save(file, recovery.layer, recovery.factors, a, best_fit ? Certified::no : Certified::not_said);
+  if (!a.uncertified.empty() && (recovery.best || recovery.best_factors))
+    save(uncertified_file, recovery.best, recovery.best_factors, a,
+         recovery.has_layer() && !best_fit ? Certified::yes : Certified::no);
   if (!a.span_output.empty()) write_npz(span_file, {{"span", *recovery.sculpt_span}});
   if (!a.certificate.empty()) write_text(certificate_file, json + "\n");
   together.commit();
   print_text(a.common.json ? json : in_words(recovery.certificate, on_command_line));
-  return recovery.layer ? kOk : kOutcome;
+  return recovery.has_layer() ? kOk : kOutcome;
 }
 
 }  // namespace

@@ -164,11 +164,20 @@ struct Certificate {
   double seconds = 0;
 };
 
+// Tokens of more coordinates than this have layers in factors alone: Theta is not formed.
+inline constexpr Index kLargestDenseTheta = 512;
+
 struct Recovery {
-  std::optional<AttentionLayer> layer;  // empty unless recovered, approximate or a best fit
-  std::optional<AttentionLayer> best;   // certified or not; empty where there was nothing to find
+  // Empty unless recovered, approximate or a best fit.
+  std::optional<AttentionLayer> layer;   // and empty above kLargestDenseTheta
+  std::optional<FactoredLayer> factors;  // where the heads were found in factors
+  // Certified or not; empty where there was nothing to find.
+  std::optional<AttentionLayer> best;
+  std::optional<FactoredLayer> best_factors;
   Certificate certificate;
   std::optional<Array> sculpt_span;  // (m-1, d, d): estimated directions Theta_i - Theta_j, orthonormal
+
+  bool has_layer() const { return layer || factors; }
 };
 
 [[nodiscard]] Recovery recover(const Examples& examples, const RecoverOptions& options,

@@ -19,6 +19,9 @@ nb::tuple recover_layer(const AnyArray& x, const AnyArray& y, const std::optiona
     return recover(lengths ? make_examples(tokens, labels, own) : make_examples(tokens, labels), options,
                    execution);
   });
+  // A layer of any size is Theta and W here.
+  if (!result.layer && result.factors) result.layer = multiply_out(*result.factors);
+  if (!result.best && result.best_factors) result.best = multiply_out(*result.best_factors);
   const nb::object layer = result.layer ? nb::cast(std::move(*result.layer)) : nb::none();
   const nb::object best = result.best ? nb::cast(std::move(*result.best)) : nb::none();
   const nb::object span = result.sculpt_span ? to_numpy(std::move(*result.sculpt_span)) : nb::none();

@@ -93,11 +93,11 @@ CellResult run_recover(const RecoverInputs& in, const Execution& execution) {
   if (options.heads && any_layer) options.heads = truth.layer.heads();  // a rounding has as many as jumps
   const Recovery found = recover(truth.examples, options, execution);
   const Certificate& certificate = found.certificate;
-  const double worst = found.layer ? compare_layers(*found.layer, truth.layer).worst_error : kNotANumber;
+  const auto dense = !found.layer && found.factors ? multiply_out(*found.factors) : found.layer;
+  const double worst = dense ? compare_layers(*dense, truth.layer).worst_error : kNotANumber;
   // Theta of a saturated layer is not determined: a hard layer is right if its labels are.
   const bool right =
-      found.layer &&
-      (truth.label ? fresh_error(*found.layer, truth, in.examples.seed, execution) : worst) < kSuccess;
+      dense && (truth.label ? fresh_error(*dense, truth, in.examples.seed, execution) : worst) < kSuccess;
   const auto rivals = truth.label ? sq_dimension(*truth.label) : std::nullopt;
   return {{{"outcome", name(certificate.status)},
            {"success", std::int64_t{certificate.status == RecoveryStatus::recovered && right}},

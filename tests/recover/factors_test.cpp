@@ -160,6 +160,9 @@ TEST(RecoverFactors, FindsHeadsOfUnknownNumberAndRank) {
   const Recovery recovery = recover(p.examples, options, {});
   ASSERT_EQ(recovery.certificate.status, RecoveryStatus::recovered) << recovery.certificate.reason;
   const Comparison comparison = compare_layers(*recovery.layer, p.layer);
+  ASSERT_TRUE(recovery.factors);
+  EXPECT_EQ(multiply_out(*recovery.factors).theta.to_doubles(), recovery.layer->theta.to_doubles());
+  EXPECT_EQ(multiply_out(*recovery.factors).w.to_doubles(), recovery.layer->w.to_doubles());
   EXPECT_LT(comparison.worst_error, 1e-10);
   for (const HeadReport& head : recovery.certificate.per_head) {
     EXPECT_EQ(head.theta_rank, 4);

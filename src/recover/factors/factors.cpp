@@ -49,6 +49,12 @@ Svd product_svd(MatrixView<const double> a, MatrixView<const double> b) {
   return core;
 }
 
+Array zeros(std::vector<Index> shape) {
+  Array out(DType::f64, std::move(shape));
+  std::fill_n(out.data<double>(), out.size(), 0.0);
+  return out;
+}
+
 }  // namespace
 
 Factors copy_of(const Factors& f) {
@@ -172,15 +178,23 @@ double error_on(MatrixView<const double> x, MatrixView<const double> y, Index to
   return std::sqrt(squared_norm(left) / scale);
 }
 
-AttentionLayer dense_layer(const Factors& f) {
+FactoredLayer factored_layer(const Factors& f) {
   const Index m = f.heads(), d = f.dim(), e = f.outputs();
-  AttentionLayer out{Array(DType::f64, {m, d, d}), Array(DType::f64, {m, d, e})};
+  const auto most = [](const std::vector<Index>& ranks) {
+    return std::max<Index>(1, *std::max_element(ranks.begin(), ranks.end()));
+  };
+  const Index a = most(f.ranks.logits), b = most(f.ranks.values);
+  FactoredLayer out{zeros({m, d, a}), zeros({m, d, a}), zeros({m, d, b}), zeros({m, b, e})};
+  const auto place = [](MatrixView<const double> from, Index head, Array& to) {
+    MatrixView<double> all(to.data<double>() + head * to.dim(1) * to.dim(2), to.dim(1), to.dim(2));
+    copy_rows(from, all.block(0, 0, from.rows, from.cols));
+  };
   for (Index i = 0; i < m; ++i) {
-    const HeadFactors h = head_of(f, i);
-    gemm(Trans::no, Trans::yes, 1.0, h.q, h.k, 0.0,
-         MatrixView<double>(out.theta.data<double>() + i * d * d, d, d));
-    gemm(Trans::no, Trans::no, 1.0, h.v, h.o, 0.0,
-         MatrixView<double>(out.w.data<double>() + i * d * e, d, e));
+    const HeadFactors head = head_of(f, i);
+    place(head.q, i, out.q);
+    place(head.k, i, out.k);
+    place(head.v, i, out.v);
+    place(head.o, i, out.o);
   }
   return out;
 }

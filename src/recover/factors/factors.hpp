@@ -58,7 +58,7 @@ double factor_unknowns(const backend::HeadRanks& ranks, Index dim, Index outputs
 double error_on(MatrixView<const double> x, MatrixView<const double> y, Index tokens, const Factors& factors,
                 const backend::Context& context);
 
-// Dense Theta (m, d, d) and W (m, d, e).
-AttentionLayer dense_layer(const Factors& factors);
+// Heads of smaller rank have columns of zeros.
+FactoredLayer factored_layer(const Factors& factors);
 
 }  // namespace headlens::recovery

@@ -26,7 +26,6 @@ namespace headlens::recovery {
 namespace {
 
 constexpr Index kDenseBelow = 48;  // coordinates of the tokens up to which all entries of Theta are unknowns
-constexpr Index kLargestDense = 512;  // coordinates of the tokens
 constexpr double kTrimmed = 1e-9;  // singular values below this share of a head's largest are not looked for
 constexpr double kExplained = 1e-11;  // relative residual that rounding may leave
 constexpr double kAgreement = 0.05;   // relative distance at which two starts have found the same noisy heads
@@ -95,12 +94,12 @@ std::vector<Index> wide_heads(const Factors& factors, const std::vector<HeadBoun
   return out;
 }
 
-// Another layer with the same labels, of a kind that has a name. Above kLargestDense Theta is not formed, and
-// whatever might be ambiguous counts as ambiguous.
+// Another layer with the same labels, of a kind that has a name. Above kLargestDenseTheta Theta is not
+// formed, and whatever might be ambiguous counts as ambiguous.
 Ambiguity ambiguity_of(const Split& split, const Split& thin, const Factors& factors,
                        const FactorBars& bars) {
-  if (factors.dim() <= kLargestDense) {
-    const AttentionLayer dense = dense_layer(factors);
+  if (factors.dim() <= kLargestDenseTheta) {
+    const AttentionLayer dense = multiply_out(factored_layer(factors));
     const Candidate candidate{pack_theta(dense.theta), pack_w(dense.w), factors.train_error,
                               factors.held_out_error};
     return find_ambiguity(split, {thin, thin, bars.label_error, bars.heads}, candidate);
@@ -297,11 +296,14 @@ void describe(const Outcome& o, bool expired, Recovery& recovery) {
   certificate.examples_per_unknown = equations_per_unknown(o.split, found.ranks);
   if (o.proof.response > 0) certificate.smallest_singular_value = o.proof.response;
   describe_heads(found, o.bars, certificate);
-  recovery.best = dense_layer(found);
+  recovery.best_factors = factored_layer(found);
+  const bool dense_fits = found.dim() <= kLargestDenseTheta;
+  if (dense_fits) recovery.best = multiply_out(*recovery.best_factors);
   if (returned) {
+    recovery.factors = recovery.best_factors;
     recovery.layer = recovery.best;
-  } else if (best.held_out_error < kProof && !expired) {
-    const AttentionLayer dense = dense_layer(best);
+  } else if (best.held_out_error < kProof && !expired && dense_fits) {
+    const AttentionLayer dense = multiply_out(factored_layer(best));
     const Candidate candidate{pack_theta(dense.theta), pack_w(dense.w), best.train_error,
                               best.held_out_error};
     explain({first_equations(o.white, best.ranks, 1), o.options, candidate, o.noise, o.proof}, certificate);
