@@ -25,6 +25,7 @@ ALLOWED = {  # as in src/CMakeLists.txt
     "kernels": {"backend", "comm", "features", "data", "linalg", "base"},
     "theory": {"data", "linalg", "base"},
     "fit": {"backend", "comm", "features", "linalg", "data", "io", "base"},
+    "automatic": {"backend", "comm", "features", "linalg", "data", "io", "base"},
     "predict": {"backend", "comm", "data", "linalg", "base"},
     "study": {
         "fit",

@@ -105,7 +105,8 @@ TAKES = {
     "_estimators.py": (
         {"FeatureOptions", "FitOptions"},
         {"mean", "precision", "loss", "heads", "RandomFeatureAttentionClassifier.ridge"}
-        | {f"AttentionKernelRidge.{name}" for name in ("ridge", "solver", "centres")},
+        | {f"AttentionKernelRidge.{name}" for name in ("ridge", "solver", "centres")}
+        | {f"RandomFeatureAttention{kind}.model" for kind in ("Regressor", "Classifier")},
     ),
     "_kernel.py": ({"FeatureOptions", "KernelOptions"}, {"mean", "precision", "heads", "seed"}),
     "_recover.py": ({"RecoverOptions", "SculptOptions"}, {"seed"}),

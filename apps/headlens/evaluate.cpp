@@ -5,6 +5,7 @@
 
 #include "command.hpp"
 #include "files.hpp"
+#include "headlens/automatic.hpp"
 #include "headlens/fit.hpp"
 #include "headlens/ranks.hpp"
 
@@ -16,13 +17,21 @@ struct Arguments {
   std::string model, data;
 };
 
-int run(const Arguments& a) {
-  check_model_and_data("evaluate", a.model, a.data);
-  const Execution execution = a.common.execution();
+Evaluation measure(const Arguments& a, const Execution& execution) {
+  if (is_automatic_model(a.model)) {
+    const AutomaticModel model = load_automatic_model(a.model, execution);
+    const DataLayout layout = model.sequence ? DataLayout::sequence : DataLayout::sets;
+    return evaluate(model, load_labelled_sets(a.data, layout, execution), execution);
+  }
   Model model;
   on_every_rank([&] { model = load_model(a.model, execution); });
   SetReader data(a.data, model.sequence ? DataLayout::sequence : DataLayout::sets, Labels::needed, execution);
-  const Evaluation result = evaluate(model, data, execution);
+  return evaluate(model, data, execution);
+}
+
+int run(const Arguments& a) {
+  check_model_and_data("evaluate", a.model, a.data);
+  const Evaluation result = measure(a, a.common.execution());
   if (result.accuracy) {
     print(a.common, {{"n", result.count}, {"accuracy", *result.accuracy}},
           fmt::format("accuracy {:.4f} on {} sets", *result.accuracy, result.count));

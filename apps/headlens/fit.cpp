@@ -6,6 +6,7 @@
 
 #include "command.hpp"
 #include "files.hpp"
+#include "fit_automatic.hpp"
 #include "headlens/arrays.hpp"
 #include "headlens/files.hpp"
 #include "headlens/fit.hpp"
@@ -20,7 +21,7 @@ struct Arguments {
   FitOptions fit;
   std::string data, mean, output;
   std::string checkpoint;
-  bool sequence = false;
+  bool sequence = false, automatic = false;
 };
 
 bool is_usable(const Fit& fit) { return fit.report.status != FitStatus::not_positive_definite; }
@@ -80,6 +81,8 @@ std::string identity(const Arguments& a) {
 
 int run(const Arguments& a) {
   FitOptions options = a.fit;
+  if (a.automatic)
+    require_no_choice(options, a.mean.empty() ? a.checkpoint.empty() ? "" : "--checkpoint" : "--mean");
   const auto file = Files({a.data, a.mean}).output("-o", a.output, Stream::binary);
   if (!a.mean.empty()) options.features.mean = read_npy(a.mean);
   options.validate();
@@ -87,6 +90,7 @@ int run(const Arguments& a) {
   if (!a.checkpoint.empty()) execution.checkpoint = {a.checkpoint, identity(a)};
   const LabelledSets data =
       load_labelled_sets(a.data, a.sequence ? DataLayout::sequence : DataLayout::sets, execution);
+  if (a.automatic) return run_automatic(a.common, data, options.features.seed, file, execution);
   const Fit result = fit(data, options, execution);
   const Index count = data.sets.whole().count;
   on_first_rank([&] {
@@ -105,6 +109,9 @@ void add_fit(Command& app) {
   command.add_positional("DATA", a->data, "sets (.npz: query, keys, y; ragged with offsets)");
   command.add_text("-o,--output", a->output, "MODEL", "model file to write, or - for standard output",
                    Needed::yes);
+  command.add_flag("--auto", a->automatic,
+                   "chooses everything by leave-one-out: kernels of random softmax heads and of pools, and "
+                   "their penalties; integers in y are class labels");
   add_feature_options(command, a->fit.features, a->mean, {"model", "heads", "score"});
   command.add_options(
       a->fit, {"loss", "ridge", "norm-ball", "huber-delta", "intercept", "solver", "centres", "block-sets"});
@@ -117,6 +124,7 @@ void add_fit(Command& app) {
   add_backend(command, a->common);
   command.set_footer(
       "Examples:\n"
+      "  headlens fit train.npz --auto -o model.hlm\n"
       "  headlens fit train.npz --model rfa --heads 1000 -o model.hlm\n"
       "  headlens fit train.npz --model brfa --ridge 1e-4 --precision f32 -o model.hlm\n"
       "  headlens fit train.npz --model brfa --mean shift.npy --head-rank 4 -o model.hlm\n"

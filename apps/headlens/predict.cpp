@@ -6,6 +6,7 @@
 #include "command.hpp"
 #include "files.hpp"
 #include "headlens/arrays.hpp"
+#include "headlens/automatic.hpp"
 #include "headlens/error.hpp"
 #include "headlens/fit.hpp"
 #include "headlens/layer.hpp"
@@ -19,6 +20,21 @@ struct Arguments {
   std::string model, data, output;
   bool scores = false;
 };
+
+int tell(const Arguments& a, const std::filesystem::path& file, const Array& result, Index count) {
+  on_first_rank([&] { write_npy(file, result); });
+  print(a.common,
+        {{"file", file.string()}, {"n", count}, {"shape", result.shape()}, {"dtype", name(result.dtype())}},
+        fmt::format("{}: {} for {} sets", file.string(), result.describe(), count));
+  return kOk;
+}
+
+int run_automatic(const Arguments& a, const std::filesystem::path& file, const Execution& execution) {
+  const AutomaticModel model = load_automatic_model(a.model, execution);
+  const Sets sets = load_sets(a.data, model.sequence ? DataLayout::sequence : DataLayout::sets, execution);
+  const Array result = a.scores ? predict_scores(model, sets, execution) : predict(model, sets, execution);
+  return tell(a, file, result, sets.count());
+}
 
 // F(X) of a layer; with `lengths`, rows of padding are zero.
 int run_layer(const Arguments& a, const std::filesystem::path& file, const Execution& execution) {
@@ -36,20 +52,14 @@ int run(const Arguments& a) {
   check_model_and_data("predict", a.model, a.data);
   const auto file = Files({a.model, a.data}).output("-o", npy_name(a.output), Stream::binary);
   const Execution execution = a.common.execution();
+  if (is_automatic_model(a.model)) return run_automatic(a, file, execution);
   if (is_layer_file(a.model)) return run_layer(a, file, execution);
   Model model;
   on_every_rank([&] { model = load_model(a.model, execution); });
   SetReader sets(a.data, model.sequence ? DataLayout::sequence : DataLayout::sets, Labels::ignored,
                  execution);
   const Array result = a.scores ? predict_scores(model, sets, execution) : predict(model, sets, execution);
-  on_first_rank([&] { write_npy(file, result); });
-  print(a.common,
-        {{"file", file.string()},
-         {"n", sets.whole().count},
-         {"shape", result.shape()},
-         {"dtype", name(result.dtype())}},
-        fmt::format("{}: {} for {} sets", file.string(), result.describe(), sets.whole().count));
-  return kOk;
+  return tell(a, file, result, sets.whole().count);
 }
 
 }  // namespace

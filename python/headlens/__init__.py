@@ -26,6 +26,7 @@ _load_core()
 
 from . import _core  # noqa: E402
 from ._call import NumericalWarning, info  # noqa: E402
+from ._explain import Explanation, explain  # noqa: E402
 from ._generate import generate  # noqa: E402
 from ._hardness import HiddenLabel  # noqa: E402
 from ._inspect import Comparison, Fourier, compare, fourier, inspect  # noqa: E402
@@ -62,6 +63,7 @@ __all__ = [
     "Certificate",
     "Check",
     "Comparison",
+    "Explanation",
     "Fourier",
     "HiddenLabel",
     "Match",
@@ -75,6 +77,7 @@ __all__ = [
     "attention_kernel",
     "check",
     "compare",
+    "explain",
     "fourier",
     "generate",
     "info",

@@ -52,16 +52,17 @@ class RandomFeatureAttentionRegressor(_SetRegressor):
 
     Parameters
     ----------
-    model : "rfa", "brfa" (identity mean) or "mlp" (no attention, equal set sizes)
-    heads : number of random heads (neurons, for mlp), or "inf": kernel regression
-    score_function : "relu", "softmax", "exp" or "step", the `--score` of the command line
+    model : "rfa", "brfa" (identity mean), "mlp" (no attention, equal set sizes), or "auto": everything is
+        chosen by leave-one-out, as `headlens fit --auto` does, unless another option below is given ("rfa" then)
+    heads : number of random heads (neurons, for mlp), or "inf": kernel regression; "auto": 1000
+    score_function : "relu", "softmax", "exp" or "step", the `--score` of the command line; "auto": "relu"
     positions : "none", or "sinusoidal" encodings added to the keys
     bias_scale : scale b of the mean b * diag(1, .., 1, 0) of the heads (None: 0; brfa: 1)
     weight_scale : standard deviation of the random entries (None: 0.5; mlp: 1/sqrt(2(N+1)))
     mean : (d, d) or (d + 1, d + 1) matrix that takes the place of the identity in the mean of the heads
     head_rank : separate query and key matrices: the random part of a head has rank r (None: full)
     precision : "f32", "f64", or "auto": float32 in, float32 out
-    loss : "squared" or "huber"
+    loss : "squared" or "huber"; "auto": "squared"
     ridge : penalty: a number, 0 (minimum norm), or "auto" (leave-one-out; 5 folds if not squared)
     norm_ball : (K1, K2): sum |v_m| <= K1 and sum |v_m|^2 <= K2; replaces an automatic ridge
     huber_delta : residual at which the Huber loss turns linear
@@ -70,7 +71,8 @@ class RandomFeatureAttentionRegressor(_SetRegressor):
     centres : with heads='inf': fit on m random sets (Nystrom) (None: all, if the kernel matrix fits)
     block_sets : sets whose features are held at once; never changes the model (0: chosen)
     sequence : X is (n, L, d): every token in turn is the query, the others its keys; y is (n, L) or (n, L, q)
-    random_state : None, an integer or a RandomState; an integer is the `--seed` of the command line
+    random_state : None, an integer or a RandomState; an integer is the `--seed` of the command line. When
+        everything is chosen, None is 0
     threads : None: OMP_NUM_THREADS if it is set, else all cores. Never changes a result
     max_memory : bytes or a size such as "8G"; None: 80% of what is free
     backend : "auto", "cpu" or "cuda", the machine that computes (`headlens.info` lists them)
@@ -84,6 +86,7 @@ class RandomFeatureAttentionRegressor(_SetRegressor):
     intercept_ : (q,)
     ridge_ : the penalty
     report_ : status, method, ridge, ridge_rule, trials, train_loss, residual, iterations, ..., seconds
+    members_ : the kernels that were chosen, with penalty and leave-one-out error; None unless all was chosen
     n_features_in_ : d
 
     >>> import headlens
@@ -98,16 +101,16 @@ class RandomFeatureAttentionRegressor(_SetRegressor):
     def __init__(
         self,
         *,
-        model: str = "rfa",
-        heads: int | str | float = 1000,
-        score_function: str = "relu",
+        model: str = "auto",
+        heads: int | str | float = "auto",
+        score_function: str = "auto",
         positions: str = "none",
         bias_scale: float | None = None,
         weight_scale: float | None = None,
         mean: Any = None,
         head_rank: int | None = None,
         precision: str = "auto",
-        loss: str = "squared",
+        loss: str = "auto",
         ridge: float | str = "auto",
         norm_ball: tuple[float, float] | None = None,
         huber_delta: float = 1.0,
@@ -145,6 +148,35 @@ class RandomFeatureAttentionRegressor(_SetRegressor):
         self.max_memory = max_memory
         self.backend = backend
         self.verbose = verbose
+
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """Predictions, shaped as y was; with `return_std`, also the standard deviation of y about them.
+
+        Deviations need a model that was chosen by leave-one-out (`RandomFeatureAttentionRegressor()`).
+        """
+        mean = self._apply("predict", X)
+        if not return_std:
+            return mean
+        self._require_members("return_std")
+        return mean, self._apply("predict_deviation", X)
+
+    def predict_interval(self, X: Any, coverage: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
+        """Lower and upper ends of intervals that hold this share of fresh targets.
+
+        Conformal: the deviation of `predict(X, return_std=True)` times a quantile of the leave-one-out residuals.
+        """
+        self._require_members("predict_interval")
+        mean, deviation = self.predict(X, return_std=True)
+        factors = np.asarray(self._model.interval_factors(float(coverage)))
+        reach = deviation * (factors if mean.ndim > (2 if self.sequence else 1) else factors[0])
+        return mean - reach, mean + reach
+
+    def _require_members(self, what: str) -> None:
+        self._fitted_model()
+        if self.members_ is None:
+            raise ValueError(
+                f"{what}: this model has no uncertainty: fit RandomFeatureAttentionRegressor() without options"
+            )
 
 
 class AttentionKernelRidge(_SetRegressor):
@@ -246,23 +278,25 @@ class RandomFeatureAttentionClassifier(ClassifierMixin, SetEstimator):
 
     Parameters
     ----------
-    model : "rfa", "brfa" (identity mean) or "mlp" (no attention, equal set sizes)
-    heads : number of random heads (neurons, for mlp), or "inf": kernel regression
-    score_function : "relu", "softmax", "exp" or "step", the `--score` of the command line
+    model : "rfa", "brfa" (identity mean), "mlp" (no attention, equal set sizes), or "auto": everything is
+        chosen by leave-one-out, as `headlens fit --auto` does, unless another option below is given ("rfa" then)
+    heads : number of random heads (neurons, for mlp), or "inf": kernel regression; "auto": 1000
+    score_function : "relu", "softmax", "exp" or "step", the `--score` of the command line; "auto": "relu"
     positions : "none", or "sinusoidal" encodings added to the keys
     bias_scale : scale b of the mean b * diag(1, .., 1, 0) of the heads (None: 0; brfa: 1)
     weight_scale : standard deviation of the random entries (None: 0.5; mlp: 1/sqrt(2(N+1)))
     mean : (d, d) or (d + 1, d + 1) matrix that takes the place of the identity in the mean of the heads
     head_rank : separate query and key matrices: the random part of a head has rank r (None: full)
     precision : "f32", "f64", or "auto": float32 in, float32 out
-    loss : "logistic" (which has `predict_proba`) or "hinge"
+    loss : "logistic" (which has `predict_proba`) or "hinge"; "auto": "logistic"
     ridge : penalty: a number, or "auto": 5 folds
     norm_ball : (K1, K2): sum |v_m| <= K1 and sum |v_m|^2 <= K2; replaces an automatic ridge
     intercept : fit a constant term
     centres : with heads='inf': fit on m random sets (Nystrom) (None: all, if the kernel matrix fits)
     block_sets : sets whose features are held at once; never changes the model (0: chosen)
     sequence : X is (n, L, d): every token in turn is the query, the others its keys; y is (n, L)
-    random_state : None, an integer or a RandomState; an integer is the `--seed` of the command line
+    random_state : None, an integer or a RandomState; an integer is the `--seed` of the command line. When
+        everything is chosen, None is 0
     threads : None: OMP_NUM_THREADS if it is set, else all cores. Never changes a result
     max_memory : bytes or a size such as "8G"; None: 80% of what is free
     backend : "auto", "cpu" or "cuda", the machine that computes (`headlens.info` lists them)
@@ -277,6 +311,7 @@ class RandomFeatureAttentionClassifier(ClassifierMixin, SetEstimator):
     intercept_ : (q,)
     ridge_ : the penalty
     report_ : status, method, ridge, ridge_rule, trials, train_loss, residual, iterations, ..., seconds
+    members_ : the kernels that were chosen, with penalty and leave-one-out error; None unless all was chosen
     n_features_in_ : d
 
     >>> import headlens
@@ -292,16 +327,16 @@ class RandomFeatureAttentionClassifier(ClassifierMixin, SetEstimator):
     def __init__(
         self,
         *,
-        model: str = "rfa",
-        heads: int | str | float = 1000,
-        score_function: str = "relu",
+        model: str = "auto",
+        heads: int | str | float = "auto",
+        score_function: str = "auto",
         positions: str = "none",
         bias_scale: float | None = None,
         weight_scale: float | None = None,
         mean: Any = None,
         head_rank: int | None = None,
         precision: str = "auto",
-        loss: str = "logistic",
+        loss: str = "auto",
         ridge: float | str = "auto",
         norm_ball: tuple[float, float] | None = None,
         intercept: bool = True,
@@ -336,8 +371,10 @@ class RandomFeatureAttentionClassifier(ClassifierMixin, SetEstimator):
         self.backend = backend
         self.verbose = verbose
 
+    _WITHOUT_CHOICE = {**SetEstimator._WITHOUT_CHOICE, "loss": "logistic"}
+
     def _is_probabilistic(self) -> bool:
-        return self.loss == "logistic"
+        return self.loss in ("auto", "logistic")
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Scores: (n,) for two classes, positive for the second; else (n, classes). Sequences: (n, L, ...)."""
@@ -352,8 +389,10 @@ class RandomFeatureAttentionClassifier(ClassifierMixin, SetEstimator):
 
     @available_if(_is_probabilistic)
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Probabilities (n, classes), for the logistic loss."""
+        """Probabilities (n, classes), for the logistic loss, or calibrated on leave-one-out scores."""
         scores = self._scores(X)
+        if self.members_ is not None:
+            scores = scores * self._model.slope
         if scores.shape[-1] == 1:
             scores = np.concatenate([np.zeros_like(scores), scores], axis=-1)
         scores = np.exp(scores - scores.max(-1, keepdims=True))
@@ -390,7 +429,12 @@ class RandomFeatureAttentionClassifier(ClassifierMixin, SetEstimator):
         codes = codes.reshape(labels.shape)
         return labels.astype(np.int64) if self.classes_.dtype.kind in "iu" else codes.astype(np.int64)
 
-    def _adopt(self, model: _core.Model) -> None:
+    def _adopt(self, model: Any) -> None:
+        if isinstance(model, _core.AutomaticModel):
+            if self.classes_.dtype.kind not in "iu":
+                model.notes = {"class_labels": json.dumps(self.classes_.tolist())}
+            super()._adopt(model)
+            return
         if self.classes_.dtype.kind not in "iu":  # the file keeps the labels, for load()
             model.report = {**model.report, "class_labels": json.dumps(self.classes_.tolist())}
         super()._adopt(model)
@@ -409,6 +453,8 @@ def load(
     >>> again, bool((again.predict(X) == model.predict(X)).all())
     (AttentionKernelRidge(...), True)
     """
+    if _core.is_automatic_model(Path(path)):
+        return _load_automatic(Path(path), threads, max_memory)
     with settings(threads, max_memory) as how:
         model = _core.load_model(Path(path), how)
     state, report = model.__getstate__(), model.report
@@ -436,5 +482,18 @@ def load(
         labels = json.loads(report["class_labels"]) if "class_labels" in report else state["classes"]
         out.classes_ = np.array(labels)
     out.report_, out.n_features_in_ = dict(report), state["dim"]
+    out._adopt(model)
+    return out
+
+
+def _load_automatic(path: Path, threads: int | None, max_memory: int | str | None) -> Any:
+    with settings(threads, max_memory) as how:
+        model = _core.load_automatic_model(path, how)
+    kind = RandomFeatureAttentionClassifier if model.classes else RandomFeatureAttentionRegressor
+    out: Any = kind(sequence=model.sequence, random_state=model.seed, threads=threads, max_memory=max_memory)
+    if model.classes:
+        notes = model.notes
+        out.classes_ = np.array(json.loads(notes["class_labels"]) if notes else model.classes)
+    out.report_, out.n_features_in_ = model.report(), model.dim
     out._adopt(model)
     return out

@@ -33,16 +33,29 @@ class SetEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     _FEATURES = ("model", "positions", "bias_scale", "weight_scale", "head_rank")
     _TRAINING = ("loss", "norm_ball", "huber_delta", "intercept", "solver", "centres", "block_sets")
 
+    # What "auto" is where another option was given.
+    _WITHOUT_CHOICE = {"model": "rfa", "heads": 1000, "score_function": "relu", "loss": "squared"}
+
     def fit(self, X: Any, y: Any) -> "Any":
         """Draws the heads and trains their values. A numerical outcome without a full result is a warning."""
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
         sets, dtype = self._read(X)
         targets = self._encode(y)
+        self.n_features_in_ = sets.dim
+        if self._chooses_all():
+            if sets.count < 4:
+                raise ValueError(
+                    f"X: n_samples={sets.count} given, but choosing a model needs 4 sets or more"
+                )
+            with self._settings() as how:
+                seed = 0 if self.random_state is None else self._seed()
+                model, self.report_ = _core.fit_automatic(sets, targets, seed, how)
+            self._adopt(model)
+            return self
         with named(score="score_function"), self._settings() as how:
             options = self._options(dtype)
             model, report = _core.fit(sets, targets, options, how)
-        self.n_features_in_ = sets.dim
         self.report_ = report
         self._adopt(model)
         self._warn_of_outcome(report)
@@ -74,13 +87,25 @@ class SetEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             return whole_number(self.random_state, "random_state")
         return int(check_random_state(self.random_state).randint(2**31 - 1))
 
+    def _chooses_all(self) -> bool:
+        """Whether no option says what the heads or their training are."""
+        parameters = self.get_params(deep=False)
+        if parameters["model"] != "auto" or self.precision == "f32":
+            return False
+        defaults = type(self)().get_params(deep=False)
+        named = (*self._FEATURES, *self._TRAINING, "heads", "score_function", "mean", "ridge")
+        return all(_same(parameters[name], defaults[name]) for name in named if name in parameters)
+
     def _options(self, dtype: np.dtype) -> _core.FitOptions:
         parameters = self.get_params(deep=False)
+        for name, value in self._WITHOUT_CHOICE.items():
+            if isinstance(parameters.get(name), str) and parameters[name] == "auto":
+                parameters[name] = value
         options = _core.FitOptions()
         features = fill(
             _core.FeatureOptions(),
             heads=head_count(parameters.get("heads", "inf")),
-            score=self.score_function,
+            score=parameters["score_function"],
             precision=precision_of(self.precision, dtype),
             seed=self._seed(),
             mean=as_mean(parameters["mean"]),
@@ -108,10 +133,14 @@ class SetEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
                 "the Gram matrix: raise it, or use ridge='auto' or precision='f64'"
             )
 
-    def _adopt(self, model: _core.Model) -> None:
+    def _adopt(self, model: Any) -> None:
         """Keeps a model and shows its parts, unless there is none (a status without a model)."""
         for name in ("_model", "heads_", "values_", "intercept_", "support_", "ridge_"):
             self.__dict__.pop(name, None)
+        self.members_: list[dict[str, Any]] | None = None
+        if isinstance(model, _core.AutomaticModel):
+            self._adopt_automatic(model)
+            return
         if self.report_["status"] == "not_positive_definite":
             return
         self._model = model
@@ -123,7 +152,14 @@ class SetEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             offsets = state["support_offsets"] or None
             self.support_ = Sets(state["support_query"], state["support_keys"], offsets)
 
-    def _fitted_model(self) -> _core.Model:
+    def _adopt_automatic(self, model: _core.AutomaticModel) -> None:
+        self._model, tensors = model, model.__getstate__()["tensors"]
+        self.heads_, self.members_ = None, self.report_["members"]
+        self.values_, self.intercept_ = tensors["values"], tensors["intercept"]
+        self.ridge_ = float(self.report_["ridge"])
+        self.support_ = Sets(tensors["query"], tensors["keys"], tensors.get("offsets"))
+
+    def _fitted_model(self) -> Any:
         if not self.__sklearn_is_fitted__():
             raise NotFittedError(
                 f"This {type(self).__name__} instance is not fitted yet. Call 'fit' with appropriate arguments "
@@ -133,14 +169,16 @@ class SetEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
     def _apply(self, method: str, X: Any) -> np.ndarray:
         model = self._fitted_model()
-        sets, _ = self._read(X)
+        sets, dtype = self._read(X)
         if sets.dim != self.n_features_in_:
             raise ValueError(
                 f"X has {sets.dim} features, but {type(self).__name__} is expecting {self.n_features_in_} "
                 "features as input"
             )
         with self._settings() as how:
-            return getattr(model, method)(sets, how)
+            out = getattr(model, method)(sets, how)
+        # Chosen models compute in double, and give back what they were given.
+        return out.astype(dtype) if self.members_ is not None and out.dtype.kind == "f" else out
 
     @property
     def _n_features_out(self) -> int:
@@ -165,3 +203,8 @@ def _ridge(ridge: Any) -> float | None:
     if ridge is None:
         raise ValueError("ridge: None given, expected 'auto' or a number, 0 or more")
     return ridge
+
+
+def _same(value: Any, default: Any) -> bool:
+    """Equal, for values of any type: an array is not the default."""
+    return type(value) is type(default) and bool(value == default)

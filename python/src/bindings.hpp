@@ -16,6 +16,7 @@ namespace nb = nanobind;
 void bind_options(nb::module_& module);
 void bind_sets(nb::module_& module);
 void bind_model(nb::module_& module);
+void bind_automatic(nb::module_& module);
 void bind_layer(nb::module_& module);
 void bind_match(nb::module_& module);
 void bind_hardness(nb::module_& module);

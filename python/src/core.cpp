@@ -84,6 +84,7 @@ NB_MODULE(_core, m) {
   bind_options(m);
   bind_sets(m);
   bind_model(m);
+  bind_automatic(m);
   bind_layer(m);
   bind_match(m);
   bind_hardness(m);

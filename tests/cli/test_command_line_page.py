@@ -107,6 +107,7 @@ EXAMPLES = [
     "evaluate model.hlm sets.npz",
     "fit labels.npz --heads 20 --loss logistic --ridge 0.1 -o classifier.hlm",
     "evaluate classifier.hlm labels.npz",
+    "fit labels.npz --auto -o auto.hlm",
     "recover ex.npz -o found.npz",
     "recover ex.npz --start spectral -o found.npz",
     "recover ex.npz --method sculpt --time-limit 10 -o found.npz",

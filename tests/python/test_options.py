@@ -20,7 +20,12 @@ TAKERS = {  # a callable: the structs whose options it takes, and those that it 
 OTHERWISE = {  # defaults of the package that are meant to differ
     "precision": "auto",  # that of the input
     "random_state": None,  # as scikit-learn has it
-    (headlens.RandomFeatureAttentionClassifier, "loss"): "logistic",
+    # Everything is chosen where nothing is said.
+    **{
+        (kind, name): "auto"
+        for kind in (headlens.RandomFeatureAttentionRegressor, headlens.RandomFeatureAttentionClassifier)
+        for name in ("model", "heads", "score_function", "loss")
+    },
     (headlens.generate, "precision"): "f64",
     (headlens.generate, "task"): inspect.Parameter.empty,
 }

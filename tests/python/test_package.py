@@ -55,11 +55,27 @@ def test_examples_of_the_page_about_python(tmp_path, monkeypatch):
     assert (tmp_path / "recovery.png").stat().st_size > 0
 
 
+def test_examples_of_the_page_about_sets():
+    page = PAGE.with_name("sets.md")
+    text = "\n".join(re.findall(r"```pycon\n(.*?)```", page.read_text(), re.DOTALL))
+    test = doctest.DocTestParser().get_doctest(text, {}, page.name, str(page), 0)
+    assert len(test.examples) > 10
+    assert doctest.DocTestRunner().run(test).failed == 0
+
+
 def test_everything_public_has_a_docstring_and_the_large_things_an_example():
     for name in headlens.__all__:
         thing = getattr(headlens, name)
         assert thing.__doc__, name
-        if name not in ("Certificate", "Comparison", "Fourier", "NumericalWarning", "Recovery", "Theory"):
+        if name not in (
+            "Certificate",
+            "Comparison",
+            "Explanation",
+            "Fourier",
+            "NumericalWarning",
+            "Recovery",
+            "Theory",
+        ):
             assert ">>>" in thing.__doc__, name
         if isinstance(thing, type):
             for method, value in vars(thing).items():

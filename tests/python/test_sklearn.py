@@ -16,10 +16,12 @@ from sklearn.utils.estimator_checks import check_estimator
 REGRESSORS = [
     headlens.RandomFeatureAttentionRegressor(heads=20, random_state=0),
     headlens.AttentionKernelRidge(random_state=0),
+    headlens.RandomFeatureAttentionRegressor(),
 ]
 CLASSIFIERS = [
     headlens.RandomFeatureAttentionClassifier(heads=20, ridge=1e-2, random_state=0),
     headlens.RandomFeatureAttentionClassifier(heads=20, ridge=1e-2, loss="hinge", random_state=0),
+    headlens.RandomFeatureAttentionClassifier(),
 ]
 ALL = REGRESSORS + CLASSIFIERS
 # No check is excluded. scikit-learn itself skips these without pandas and without SCIPY_ARRAY_API=1, which
@@ -77,7 +79,7 @@ def test_workers_of_joblib_give_the_same(ragged):
 def test_features_in_a_pipeline_with_any_model(estimator, ragged):
     X, y = ragged
     y = targets(estimator, y)
-    last = LogisticRegression() if estimator in CLASSIFIERS else Ridge()
+    last = LogisticRegression() if estimator in CLASSIFIERS else Ridge(1e-6)
     pipeline = make_pipeline(clone(estimator), last).fit(X, y)
     assert pipeline.predict(X).shape == (40,)
     assert pipeline.score(X, y) > 0.5

@@ -1,0 +1,216 @@
+// sets -> tokens -> kernels, screened -> members, fitted on all sets -> uncertainty -> model
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <numeric>
+
+#include "automatic/blocks.hpp"
+#include "automatic/select.hpp"
+#include "automatic/spectrum.hpp"
+#include "automatic/uncertainty.hpp"
+#include "backend/backend.hpp"
+#include "base/memory.hpp"
+#include "base/parallel.hpp"
+#include "base/random.hpp"
+#include "comm/communicator.hpp"
+#include "features/kept_sets.hpp"
+#include "headlens/error.hpp"
+
+namespace headlens {
+namespace automatic {
+namespace {
+
+constexpr Index kScreened = 500;      // sets on which kernels are compared
+constexpr Index kAllKept = 1500;      // up to so many sets a model keeps all
+constexpr Index kMostCentres = 1000;  // of more it keeps so many
+
+// Labels become -1 and 1, a column per class (one for two classes).
+Matrix<double> numbers_of(const LabelledSets& data, AutomaticModel& model) {
+  const Targets& y = data.targets;
+  const Index n = data.sets.count();
+  if (!y.integer) {
+    Matrix<double> out(n, y.outputs);
+    std::copy(y.values.begin(), y.values.end(), out.data());
+    return out;
+  }
+  require(y.outputs == 1, data.sets.name(), ": y has shape ", format_shape(y.shape),
+          " and holds integers, which are class labels: give one label per set, or floating-point numbers");
+  for (const double value : y.values) model.classes.push_back(static_cast<std::int64_t>(value));
+  std::sort(model.classes.begin(), model.classes.end());
+  model.classes.erase(std::unique(model.classes.begin(), model.classes.end()), model.classes.end());
+  const auto classes = static_cast<Index>(model.classes.size());
+  require(classes >= 2, data.sets.name(), ": y holds only the class ", model.classes.front(),
+          ", and a classifier needs at least two");
+  require(2 * classes <= n || classes == 2, data.sets.name(), ": y holds ", classes,
+          " different integers in ", n,
+          " sets, and integers are class labels: give floating-point numbers for a regression");
+  Matrix<double> out(n, classes == 2 ? 1 : classes);
+  for (Index i = 0; i < n; ++i)
+    for (Index c = 0; c < out.cols(); ++c) {
+      const std::int64_t one = model.classes[static_cast<std::size_t>(classes == 2 ? 1 : c)];
+      out(i, c) = y.values[static_cast<std::size_t>(i)] == static_cast<double>(one) ? 1 : -1;
+    }
+  return out;
+}
+
+// `count` different sets, in increasing order.
+std::vector<Index> draw_sets(Index sets, Index count, std::uint64_t seed, const char* purpose) {
+  std::vector<Index> order(static_cast<std::size_t>(sets));
+  std::iota(order.begin(), order.end(), Index{0});
+  Stream stream(seed, purpose);
+  for (Index i = 0; i < std::min(count, sets); ++i)
+    std::swap(order[static_cast<std::size_t>(i)],
+              order[static_cast<std::size_t>(i) + stream.below(static_cast<std::uint64_t>(sets - i))]);
+  order.resize(static_cast<std::size_t>(std::min(count, sets)));
+  std::sort(order.begin(), order.end());
+  return order;
+}
+
+Matrix<double> rows_of(MatrixView<const double> y, const std::vector<Index>& chosen) {
+  Matrix<double> out(static_cast<Index>(chosen.size()), y.cols);
+  for (Index i = 0; i < out.rows(); ++i)
+    std::copy_n(y.row(chosen[static_cast<std::size_t>(i)]), y.cols, &out(i, 0));
+  return out;
+}
+
+// Tokens, the largest block of features, and for every member products with the kept sets; of the members
+// that are at work, one per thread, kernels, eigenvectors and what LAPACK takes.
+double peak_bytes(const Sets& sets, Index kept, int threads) {
+  const auto n = static_cast<double>(sets.count()), m = static_cast<double>(kept),
+             d = static_cast<double>(sets.dim());
+  const double tokens = static_cast<double>(sets.total_keys()) * d;
+  const double screened = static_cast<double>(std::min(sets.count(), kScreened));
+  const double screening = screened * screened * (20 + 5.0 * threads);
+  const double products = 6 * n * m;
+  return 8 *
+         (2 * tokens + (n + m) * 200 * d + std::max(screening, products + threads * (3 * n * m + 5 * m * m)));
+}
+
+Index affordable_centres(const Sets& sets, const backend::Context& context) {
+  const MemoryBudget budget(context.execution);
+  const Index wanted = sets.count() <= kAllKept ? sets.count() : kMostCentres;
+  Index kept = wanted;
+  while (kept > 200 && !budget.fits(peak_bytes(sets, kept, context.threads))) kept /= 2;
+  budget.require(peak_bytes(sets, kept, context.threads),
+                 join("an automatic fit on ", sets.count(), " sets"));
+  if (kept < wanted) context.execution.note(join("memory: ", kept, " sets are kept instead of ", wanted));
+  return kept;
+}
+
+struct FittedMember {
+  Spectrum spectrum;
+  LeaveOneOut loo;
+  Matrix<double> values;
+};
+
+// Every member on all sets: its penalty again, for it falls with the number of sets.
+std::vector<FittedMember> fit_members(AutomaticModel& model, const Tokens& tokens, const Tokens* kept,
+                                      MatrixView<const double> y, const backend::Context& context) {
+  const Tokens& centres = kept ? *kept : tokens;
+  std::vector<Products> all = block_products(model.members, model.frame, tokens, centres, context.threads);
+  std::vector<Products> among;
+  if (kept) among = block_products(model.members, model.frame, centres, centres, context.threads);
+  std::vector<FittedMember> out(model.members.size());
+  const auto count = static_cast<Index>(out.size());
+  parallel_for(context.threads, count, [&](Index c, int worker) {
+    if (worker == 0)
+      context.execution.report("fit kernels", static_cast<double>(c), static_cast<double>(count));
+    const auto at = static_cast<std::size_t>(c);
+    AutomaticMember& member = model.members[at];
+    FittedMember& fitted = out[at];
+    Matrix<double> kernel = kernel_of(member, std::move(all[at]), 1);
+    fitted.spectrum = kept ? decompose(std::move(kernel), kernel_of(member, std::move(among[at]), 1), 1)
+                           : decompose(std::move(kernel));
+    fitted.loo = best_penalty(fitted.spectrum, y, penalties(model.is_classifier()));
+    fitted.values = coefficients(fitted.spectrum, y, fitted.loo.penalty);
+    member.penalty = fitted.loo.penalty;
+    member.loo_error = fitted.loo.error;
+  });
+  return out;
+}
+
+// The mean of the members: their coefficients over their number, and one intercept.
+void assemble(AutomaticModel& model, const std::vector<FittedMember>& fitted, MatrixView<const double> y) {
+  const auto members = static_cast<Index>(fitted.size());
+  const Index m = fitted.front().values.rows(), q = y.cols;
+  model.outputs = q;
+  model.values = Array(DType::f64, {members, m, q});
+  std::vector<double> intercept = column_means(y);
+  for (Index c = 0; c < members; ++c) {
+    const FittedMember& one = fitted[static_cast<std::size_t>(c)];
+    for (Index j = 0; j < m; ++j)
+      for (Index o = 0; o < q; ++o) {
+        const double value = one.values(j, o) / static_cast<double>(members);
+        require(std::isfinite(value), "the fitted values overflow: scale the tokens or y");
+        model.values.data<double>()[(c * m + j) * q + o] = value;
+        intercept[static_cast<std::size_t>(o)] -= one.spectrum.means[static_cast<std::size_t>(j)] * value;
+      }
+  }
+  model.intercept = Array::from(intercept, {q});
+}
+
+Matrix<double> mean_predictions(const std::vector<FittedMember>& fitted) {
+  const Matrix<double>& first = fitted.front().loo.predictions;
+  Matrix<double> out = Matrix<double>::zeros(first.rows(), first.cols());
+  for (const FittedMember& one : fitted)
+    for (Index i = 0; i < out.rows(); ++i)
+      for (Index o = 0; o < out.cols(); ++o)
+        out(i, o) += one.loo.predictions(i, o) / static_cast<double>(fitted.size());
+  return out;
+}
+
+AutomaticFit run(const LabelledSets& data, std::uint64_t seed, const backend::Context& context) {
+  const Sets& sets = data.sets;
+  AutomaticFit fit;
+  AutomaticModel& model = fit.model;
+  model.dim = sets.dim();
+  model.seed = seed;
+  model.sequence = sets.is_sequence();
+  model.vector_targets = data.targets.shape.size() > (sets.is_sequence() ? 2U : 1U);
+  model.count = sets.count();
+  require(sets.count() >= 4, sets.name(), ": ", sets.count(),
+          " sets given, and an automatic fit needs 4 or more");
+  const Matrix<double> y = numbers_of(data, model);
+  const Index kept_count = affordable_centres(sets, context);
+  model.frame = learn_frame(sets, seed, context.threads);
+  const std::vector<Index> screened = draw_sets(sets.count(), kScreened, seed, "automatic-screened");
+  fit.screened = static_cast<Index>(screened.size());
+  fit.trials = screen(model.frame, standardise(model.frame, sets, screened, context.threads),
+                      rows_of(y, screened), model.is_classifier(), context);
+  model.members = committee(fit.trials, model.is_classifier());
+  const std::vector<Index> kept = draw_sets(sets.count(), kept_count, seed, "automatic-kept");
+  const bool all = kept_count == sets.count();
+  const std::vector<Index> everything = draw_sets(sets.count(), sets.count(), seed, "automatic-kept");
+  const Tokens tokens = standardise(model.frame, sets, everything, context.threads);
+  Tokens centres;
+  if (!all) centres = standardise(model.frame, sets, kept, context.threads);
+  const std::vector<FittedMember> fitted = fit_members(model, tokens, all ? nullptr : &centres, y, context);
+  assemble(model, fitted, y);
+  FeatureOptions plain;  // sets are kept as they are, in double
+  model.support = make_support(sets, kept, plain);
+  learn_uncertainty(model, fitted.front().spectrum, fitted.front().loo, mean_predictions(fitted), y);
+  return fit;
+}
+
+}  // namespace
+}  // namespace automatic
+
+AutomaticFit fit_automatic(const LabelledSets& data, std::uint64_t seed, const Execution& execution) {
+  const Heed heeding(execution);
+  const auto start = std::chrono::steady_clock::now();
+  const backend::Context context = backend::context_of(execution);
+  require(context.machine.name() == "cpu", option("backend", std::string(context.machine.name())),
+          ": an automatic fit runs on the processor: leave the option out");
+  require(context.ranks.alone(), "an automatic fit runs on one process: start it without mpirun");
+  AutomaticFit fit = automatic::run(data, seed, context);
+  fit.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return fit;
+}
+
+std::string name(BlockKind kind) {
+  constexpr const char* names[] = {"attention", "embedding", "mean", "maximum",
+                                   "minimum",   "second",    "size", "query"};
+  return names[static_cast<int>(kind)];
+}
+
+}  // namespace headlens

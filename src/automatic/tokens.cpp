@@ -1,0 +1,194 @@
+#include "automatic/tokens.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "base/parallel.hpp"
+#include "base/random.hpp"
+#include "headlens/error.hpp"
+
+namespace headlens::automatic {
+namespace {
+
+constexpr Index kHeads = 200, kRank = 4, kFrequencies = 200;
+constexpr double kClip = 3;  // deviations
+constexpr Index kBlock = 64;
+
+std::vector<Index> kept_coordinates(const TokenFrame& frame) {
+  std::vector<Index> kept;
+  for (Index j = 0; j < frame.width.size(); ++j)
+    if (frame.width.at(j) > 0) kept.push_back(j);
+  return kept;
+}
+
+// One set as it is in the data.
+struct RawSet {
+  std::vector<double> query, keys;
+  Index count = 0;
+};
+
+RawSet read_set(const Sets& sets, Index set) {
+  const Index d = sets.dim(), n = sets.keys_of(set);
+  RawSet out{std::vector<double>(static_cast<std::size_t>(d)),
+             std::vector<double>(static_cast<std::size_t>(n * d)), n};
+  sets.copy_set(set, out.query.data(), out.keys.data(), d);
+  return out;
+}
+
+// Mean and deviation of every coordinate over all keys, by two passes in the order of the sets.
+void learn_moments(const Sets& sets, TokenFrame& frame) {
+  const Index d = sets.dim();
+  const auto size = static_cast<std::size_t>(d);
+  std::vector<double> mean(size), square(size), largest(size);
+  double total = 0;
+  for (Index i = 0; i < sets.count(); ++i) total += static_cast<double>(sets.keys_of(i));
+  const auto each_key = [&](auto&& body) {
+    for (Index i = 0; i < sets.count(); ++i) {
+      heed();
+      const RawSet raw = read_set(sets, i);
+      for (Index k = 0; k < raw.count; ++k)
+        for (std::size_t j = 0; j < size; ++j) body(j, raw.keys[static_cast<std::size_t>(k) * size + j]);
+    }
+  };
+  each_key([&](std::size_t j, double x) {
+    mean[j] += x / total;
+    largest[j] = std::max(largest[j], std::abs(x));
+  });
+  each_key([&](std::size_t j, double x) { square[j] += (x - mean[j]) * (x - mean[j]) / total; });
+  Index kept = 0;
+  std::vector<double> width(size);
+  for (std::size_t j = 0; j < size; ++j) {
+    width[j] = std::sqrt(square[j]);
+    if (width[j] <= 1e-12 * largest[j]) width[j] = 0;  // constant but for rounding
+    kept += width[j] > 0;
+  }
+  require(kept > 0, sets.name(),
+          ": every coordinate of the keys is constant, so sets differ in nothing but size");
+  for (double& w : width) {
+    w *= std::sqrt(static_cast<double>(kept));
+    require(std::isfinite(w), sets.name(), ": the squares of the tokens overflow: scale the tokens down");
+  }
+  frame.mean = Array::from(mean, {d});
+  frame.width = Array::from(width, {d});
+}
+
+bool has_query(const Sets& sets) {
+  const RawSet first = read_set(sets, 0);
+  for (Index i = 1; i < sets.count(); ++i)
+    if (read_set(sets, i).query != first.query) return true;
+  return false;
+}
+
+Array draw_normals(std::uint64_t seed, const char* purpose, Index streams, Index each,
+                   std::vector<Index> shape, int threads) {
+  Array out(DType::f64, std::move(shape));
+  parallel_for(threads, streams, [&](Index s, int) {
+    Stream stream(seed, purpose, static_cast<std::uint64_t>(s));
+    double* row = out.data<double>() + s * each;
+    for (Index j = 0; j < each; ++j) row[j] = stream.normal();
+  });
+  return out;
+}
+
+// So many sets at even steps: enough for a mean or a median, and the same for every seed.
+std::vector<Index> spaced(Index count, Index most) {
+  const Index size = std::min(count, most);
+  std::vector<Index> out(static_cast<std::size_t>(size));
+  for (Index i = 0; i < size; ++i) out[static_cast<std::size_t>(i)] = i * count / size;
+  return out;
+}
+
+double squared_distance(const double* a, const double* b, Index size) {
+  double sum = 0;
+  for (Index j = 0; j < size; ++j) sum += (a[j] - b[j]) * (a[j] - b[j]);
+  return sum;
+}
+
+double squared_norm(const double* a, Index size) {
+  double sum = 0;
+  for (Index j = 0; j < size; ++j) sum += a[j] * a[j];
+  return sum;
+}
+
+// E (q^T Q K^T x)^2 / r = |q|^2 |x|^2 for Q, K with entries N(0, 1), over the keys; and the median distance
+// of two keys.
+void learn_units(const Tokens& tokens, TokenFrame& frame) {
+  const Index d = tokens.width();
+  double sum = 0;
+  for (Index i = 0; i < tokens.count(); ++i) {
+    const MatrixView<const double> keys = tokens.keys_of(i);
+    const double query = squared_norm(tokens.queries.view().row(i), d + 1);
+    for (Index k = 0; k < keys.rows; ++k)
+      sum += query * squared_norm(keys.row(k), d) / static_cast<double>(tokens.keys.rows());
+  }
+  frame.score_unit = 1 / std::sqrt(sum);
+  const std::vector<Index> some = spaced(tokens.keys.rows(), 400);
+  std::vector<double> distances;
+  for (std::size_t a = 0; a < some.size(); ++a)
+    for (std::size_t b = 0; b < a; ++b) {
+      const double distance =
+          squared_distance(tokens.keys.view().row(some[a]), tokens.keys.view().row(some[b]), d);
+      if (distance > 0) distances.push_back(distance);
+    }
+  if (distances.empty()) return;
+  const auto middle = distances.begin() + static_cast<std::ptrdiff_t>(distances.size() / 2);
+  std::nth_element(distances.begin(), middle, distances.end());
+  frame.key_distance = *middle;
+}
+
+double standard(const TokenFrame& frame, Index j, double x, double root) {
+  // width is the deviation times sqrt(d').
+  const double z = (x - frame.mean.data<double>()[j]) / frame.width.data<double>()[j];
+  return std::clamp(z, -kClip / root, kClip / root);
+}
+
+}  // namespace
+
+TokenFrame learn_frame(const Sets& sets, std::uint64_t seed, int threads) {
+  TokenFrame frame;
+  learn_moments(sets, frame);
+  frame.given_query = has_query(sets);
+  const auto d = static_cast<Index>(kept_coordinates(frame).size());
+  frame.head_queries =
+      draw_normals(seed, "automatic-queries", d + 1, kHeads * kRank, {d + 1, kHeads, kRank}, threads);
+  frame.head_keys = draw_normals(seed, "automatic-keys", kHeads, kRank * d, {kHeads, kRank, d}, threads);
+  frame.frequencies =
+      draw_normals(seed, "automatic-frequencies", kFrequencies, d, {kFrequencies, d}, threads);
+  learn_units(standardise(frame, sets, spaced(sets.count(), 1000), threads), frame);
+  return frame;
+}
+
+Tokens standardise(const TokenFrame& frame, const Sets& sets, const std::vector<Index>& chosen, int threads) {
+  const std::vector<Index> kept = kept_coordinates(frame);
+  const auto d = static_cast<Index>(kept.size()), n = static_cast<Index>(chosen.size());
+  const double root = std::sqrt(static_cast<double>(d));
+  Tokens out;
+  out.starts.push_back(0);
+  for (const Index set : chosen) out.starts.push_back(out.starts.back() + sets.keys_of(set));
+  out.keys = Matrix<double>(out.starts.back(), d);
+  out.queries = Matrix<double>::zeros(n, d + 1);
+  parallel_for(threads, (n + kBlock - 1) / kBlock, [&](Index block, int) {
+    for (Index i = block * kBlock; i < std::min(n, (block + 1) * kBlock); ++i) {
+      const RawSet raw = read_set(sets, chosen[static_cast<std::size_t>(i)]);
+      double* query = out.queries.view().row(i);
+      query[d] = 1;
+      for (Index k = 0; k < raw.count; ++k)
+        for (Index j = 0; j < d; ++j) {
+          const Index from = kept[static_cast<std::size_t>(j)];
+          const double x =
+              standard(frame, from, raw.keys[static_cast<std::size_t>(k * sets.dim() + from)], root);
+          out.keys(out.starts[static_cast<std::size_t>(i)] + k, j) = x;
+          if (!frame.given_query) query[j] += x / static_cast<double>(raw.count);
+        }
+      if (!frame.given_query) continue;
+      for (Index j = 0; j < d; ++j) {
+        const Index from = kept[static_cast<std::size_t>(j)];
+        query[j] = standard(frame, from, raw.query[static_cast<std::size_t>(from)], root);
+      }
+    }
+  });
+  return out;
+}
+
+}  // namespace headlens::automatic
