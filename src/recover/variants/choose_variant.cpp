@@ -36,7 +36,7 @@ void choose_variant(const Examples& scaled, const Split& split, Effort& effort, 
   const Split white = in_white(whitening, split);
   RecoverOptions chosen = options;
   double least = 2;
-  timed_in(certificate, "variants", [&] {
+  const auto try_all = [&] {
     for (const RecoverOptions& next : usual_variants(options, split.train_x.cols)) {
       if (effort.expired()) break;
       const VariantData data = variant_data(scaled.lengths, white, next, split.train_x.cols);
@@ -49,8 +49,8 @@ void choose_variant(const Examples& scaled, const Split& split, Effort& effort, 
         chosen = next;
       }
     }
-    return 0;
-  });
+  };
+  timed_in(certificate, "variants", [&] { return effort.in_time(try_all); });
   chosen.choice = VariantChoice::given;
   options = chosen;
 }
