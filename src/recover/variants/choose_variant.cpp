@@ -12,10 +12,11 @@ namespace {
 constexpr int kStarts = 2;
 constexpr double kEquations = 16;  // per unknown: what the first examples give
 
-// From simple to rich, so that the first that explains the labels has nothing that is not needed.
+// From simple to rich, so that the first that explains the labels has nothing that is not needed. The other
+// layout of rotary positions is the same layer with the columns of Q and K in another order.
 std::vector<RecoverOptions> usual_variants(const RecoverOptions& options, Index dim) {
   std::vector<RecoverOptions> out;
-  for (const char* rotary : {"none", "base=10000,layout=half", "base=10000,layout=interleaved"})
+  for (const char* rotary : {"none", "base=10000,layout=half"})
     for (const bool bias : {false, true})
       for (const Mask mask : {Mask::none, Mask::causal}) {
         RecoverOptions next = options;
