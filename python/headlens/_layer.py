@@ -245,10 +245,10 @@ class AttentionLayer:
 
         `nn.MultiheadAttention` cannot hold every layer: its heads have Theta of rank d / heads.
         """
-        from ._torch import TorchAttentionLayer
-
         if self.theta is None or self.mask != "none" or self.query_bias is not None:
             raise ValueError("to_torch: a plain layer is expected, without mask, biases and positions")
+        from ._torch import TorchAttentionLayer
+
         return TorchAttentionLayer(self.theta, self.w)
 
     @property

@@ -165,12 +165,12 @@ def recover(
     heads : number of heads, or "auto"
     max_heads : most heads that auto tries
     rank : rank of the heads: auto, full (every entry of Theta is an unknown) or a number
-    variant : "auto" tries the usual masks, biases and rotary positions and names the simplest that explains the labels
-        (with `heads`); "given" takes the three options below
-    mask : tokens that a token sees: "none" (all), or "causal" (those up to itself)
+    variant : "auto" tries the usual masks, biases and rotary positions and names the simplest that explains the
+        labels (with heads); "given" takes the three options below
+    mask : "none", "causal": tokens that a token sees: all, or those up to itself (causal)
     bias : query biases (a vector per head), and one constant for value and output biases
-    rotary : rotary positions, as "base=10000,layout=half" (or interleaved), with "share=0.5" where only a part of the
-        columns is turned; or "none"
+    rotary : rotary positions, as base=10000,layout=half (or interleaved), with share=0.5 where only a part of the
+        columns is turned; or none
     lengths : array (n,), tokens of every example where they differ; the others are padding
     starts : starts for each number of heads
     start : "random", or "spectral" (many examples, three tokens or more)

@@ -6,7 +6,6 @@
 
 #include "headlens/error.hpp"
 #include "headlens/options.hpp"
-#include "options/words.hpp"
 
 namespace headlens {
 namespace {
@@ -42,9 +41,6 @@ void read_part(const std::string& part, Rotary& rotary) {
 }
 
 }  // namespace
-
-std::string name(Mask mask) { return options::word_of(mask); }
-std::string name(RotaryLayout layout) { return options::word_of(layout); }
 
 Index Rotary::pairs(Index rank) const {
   return static_cast<Index>(std::floor(share * static_cast<double>(rank) / 2 + 1e-9));

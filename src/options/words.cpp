@@ -48,6 +48,8 @@ std::string name(Solver solver) { return word_of(solver); }
 std::string name(Task task) { return word_of(task); }
 std::string name(TaskMatrix matrix) { return word_of(matrix); }
 std::string name(Inputs inputs) { return word_of(inputs); }
+std::string name(Mask mask) { return word_of(mask); }
+std::string name(RotaryLayout layout) { return word_of(layout); }
 std::string name(HardKind kind) { return word_of(kind); }
 std::string name(WeightsFormat format) { return word_of(format); }
 std::string name(MatchVerdict verdict) { return word_of(verdict); }

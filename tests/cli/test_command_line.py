@@ -58,10 +58,12 @@ def test_common_options_are_everywhere(line):
 
 
 def test_examples_of_the_help_run(tmp_path, make_sets):
-    """All of them, with fewer heads; labels.npz, tokens.npz and shift.npy are the user's own."""
+    """All of them, with fewer heads; labels, tokens, shift, layer and examples are the user's own."""
     make_sets(d=16, y=np.arange(20) % 2, name="labels")
     make_sets("sequence", name="tokens")
     np.save(tmp_path / "shift.npy", np.roll(np.eye(16), 1, axis=0))
+    np.savez(tmp_path / "layer.npz", Theta=np.zeros((1, 2, 2)), W=np.ones((1, 2, 2)))
+    np.savez(tmp_path / "examples.npz", X=np.ones((3, 2, 2)))
     count = 0
     for line in ALL:
         for example in run(line, "--help").stdout.splitlines():

@@ -113,6 +113,7 @@ EXAMPLES = [
     "recover ex.npz --method sculpt --time-limit 10 -o found.npz",
     "recover ex.npz --method gradient --heads 2 --starts 1 --steps 20 -o found.npz",
     "recover ex.npz --best-fit --heads 1 -o found.npz",
+    "recover ex.npz --variant auto --heads 1 --starts 1 -o found.npz",
     "recover hard.npz --method brute-force -o found.npz",
     "recover hard.npz --method linear-algebra -o found.npz",
     "compare layer.npz layer.npz",

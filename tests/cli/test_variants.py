@@ -172,6 +172,22 @@ def test_noise_is_approximate_and_bars_cover(tmp_path):
     assert held >= 19
 
 
+@pytest.mark.parametrize("bits", [24, 8])
+def test_rounded_labels_are_approximate(tmp_path, bits):
+    """Labels in float32 (24 bits) and bfloat16 (8): the noise found is that of the rounding, and so is the error."""
+    examples, truth = generate(tmp_path, "--mask causal --bias", count=300)
+    mantissa, exponent = np.frexp(examples["Y"])
+    rounded = np.ldexp(np.round(mantissa * 2**bits) / 2**bits, exponent)
+    np.savez(tmp_path / "rounded.npz", X=examples["X"], Y=rounded)
+    result = run_json(
+        "recover --heads 2 --mask causal --bias", tmp_path / "rounded.npz", "-o", tmp_path / "layer.npz"
+    )
+    rounding = np.std(rounded - examples["Y"])
+    assert result["status"] == "approximate"
+    assert 0.8 < result["noise"] / rounding < 1.25
+    assert held_out_error(tmp_path, truth) < 2 * rounding / np.std(examples["Y"])
+
+
 @pytest.mark.parametrize("options", ["--mask causal --bias", f"--rotary {ROTARY}half --rank 4"])
 def test_tokens_in_a_subspace_show_the_heads_on_their_span(tmp_path, options):
     """Tokens whose coordinates sum to zero: outputs on fresh ones, zero beyond the span, and its dimension."""

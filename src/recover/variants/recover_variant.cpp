@@ -203,6 +203,37 @@ void describe_heads(const AttentionLayer& layer, const std::vector<HeadBound>& b
   }
 }
 
+// All that a search came to.
+struct Outcome {
+  const VariantData& data;
+  const VariantOutside& outside;
+  const VariantCandidate& best;
+  const Proof& proof;
+  const NoiseTest& noise;
+};
+
+// The layer, and the certificate for the status that it has.
+void describe(const Outcome& o, bool late, Recovery& recovery) {
+  Certificate& certificate = recovery.certificate;
+  certificate.status = status_of(o.data, o.best, o.proof, o.noise, late);
+  certificate.heads = o.best.shape.heads;
+  certificate.train_error = o.best.train_error;
+  certificate.held_out_error = o.best.held_out_error;
+  certificate.examples_per_unknown = equations_per_unknown(o.data, o.best.shape.heads);
+  if (o.proof.response > 0) certificate.smallest_singular_value = o.proof.response;
+  recovery.best =
+      unpack_layer(o.outside.shape(o.best.shape), o.outside.parameters(o.best.shape, o.best.parameters),
+                   o.outside.readout(o.best.shape, o.best.w));
+  const bool exact = o.best.held_out_error < kProof;
+  describe_heads(*recovery.best, exact ? o.proof.relative : o.noise.bars, certificate);
+  const bool returned =
+      certificate.status == RecoveryStatus::recovered || certificate.status == RecoveryStatus::approximate;
+  if (returned)
+    recovery.layer = recovery.best;
+  else
+    explain_variant(o.data, o.best, o.proof, o.noise, certificate);
+}
+
 void check_options(const RecoverOptions& options, Index dim) {
   const LayerVariant variant = options.variant();
   require(
@@ -282,22 +313,7 @@ void recover_variant(const Examples& scaled, const Split& split, const Units& un
     certificate.advice = message("Raise ", option("time-limit"), ".");
     return;
   }
-  certificate.status = status_of(data, best, proof, noise, !finished || effort.expired());
-  certificate.heads = best.shape.heads;
-  certificate.train_error = best.train_error;
-  certificate.held_out_error = best.held_out_error;
-  certificate.examples_per_unknown = equations_per_unknown(data, best.shape.heads);
-  if (proof.response > 0) certificate.smallest_singular_value = proof.response;
-  const bool exact = best.held_out_error < kProof;
-  recovery.best = unpack_layer(outside.shape(best.shape), outside.parameters(best.shape, best.parameters),
-                               outside.readout(best.shape, best.w));
-  describe_heads(*recovery.best, exact ? proof.relative : noise.bars, certificate);
-  const bool returned =
-      certificate.status == RecoveryStatus::recovered || certificate.status == RecoveryStatus::approximate;
-  if (returned)
-    recovery.layer = recovery.best;
-  else
-    explain_variant(data, best, proof, noise, certificate);
+  describe({data, outside, best, proof, noise}, !finished || effort.expired(), recovery);
 }
 
 }  // namespace headlens::recovery

@@ -13,6 +13,7 @@ namespace {
 constexpr int kFewStarts = 2;         // for a number of heads that may be too small
 constexpr double kMirrorBelow = 0.5;  // held-out errors at which the heads are about right
 constexpr double kMirrorHelps = 0.8;
+constexpr double kSameError = 0.01;
 
 // Logits of deviation 1/2: entries of Theta' of 0.5 / d, of Q and K of 0.7 / (d^2 r)^(1/4).
 Matrix<double> random_parameters(const VariantShape& shape, std::uint64_t seed, int start) {
@@ -182,8 +183,12 @@ VariantCandidate search_variant(const VariantData& data, Index heads, int starts
   for (int start = 0; start < starts && !(start > 0 && effort.expired()); ++start) {
     ++effort.starts;
     VariantCandidate next = solve_start(data, heads, seed, start, effort);
+    // Two starts that end at the same small error are at the rounding or the noise of the labels.
+    const bool again = start > 0 && next.held_out_error < kNear &&
+                       std::abs(next.held_out_error - best.held_out_error) < kSameError * next.held_out_error;
     if (start == 0 || next.held_out_error < best.held_out_error) best = std::move(next);
     if (best.held_out_error < kProof) return finish(data, std::move(best), effort);
+    if (again) break;
   }
   return best;
 }

@@ -1,0 +1,78 @@
+"""Layers with masks, biases, rotary positions and padding from Python: outputs, files, pickles and recoveries."""
+
+import pickle
+
+import headlens
+import numpy as np
+import pytest
+
+ROTARY = "base=10000,layout=half"
+VARIANTS = [
+    {"mask": "causal"},
+    {"bias": True},
+    {"rotary": ROTARY},
+    {"mask": "causal", "bias": True, "rotary": "base=100,layout=interleaved,share=0.5"},
+]
+PARTS = ("theta", "w", "query_bias", "constant", "q", "k", "mask", "rotary")
+
+
+def same(a, b):
+    for part in PARTS:
+        one, other = getattr(a, part), getattr(b, part)
+        assert (one is None) == (other is None), part
+        assert one is None or np.array_equal(one, other), part
+
+
+def by_hand(layer, x, lengths):
+    """A layer without rotary positions, one row of one example at a time."""
+    y = np.zeros((*x.shape[:2], layer.outputs))
+    for n, length in enumerate(lengths):
+        for a in range(length):
+            seen = x[n, : a + 1 if layer.mask == "causal" else length]
+            for i in range(layer.heads):
+                u = 0 if layer.query_bias is None else layer.query_bias[i]
+                p = np.exp(seen @ (layer.theta[i].T @ x[n, a] + u))
+                y[n, a] += p / p.sum() @ seen @ layer.w[i]
+            y[n, a] += 0 if layer.constant is None else layer.constant
+    return y
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_layers_come_back_from_files_pickles_and_their_parts(tmp_path, variant):
+    layer = headlens.AttentionLayer.random(heads=2, dim=8, seed=3, **variant)
+    layer.save(tmp_path / "layer.npz")
+    same(headlens.AttentionLayer.load(tmp_path / "layer.npz"), layer)
+    same(pickle.loads(pickle.dumps(layer)), layer)
+    same(headlens.AttentionLayer(**{part: getattr(layer, part) for part in PARTS}), layer)
+    assert headlens.compare(layer, layer).worst_error == 0
+
+
+@pytest.mark.parametrize("variant", [{}, {"mask": "causal"}, {"bias": True}])
+def test_outputs_are_those_of_the_formula(variant):
+    layer = headlens.AttentionLayer.random(heads=2, dim=5, seed=4, **variant)
+    x, lengths = np.random.default_rng(0).normal(size=(6, 4, 5)), np.array([4, 1, 2, 3, 4, 2])
+    assert np.allclose(layer(x), by_hand(layer, x, [4] * 6), rtol=0, atol=1e-12)
+    assert np.allclose(layer(x, lengths=lengths), by_hand(layer, x, lengths), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_variants_are_recovered_with_padding_too(variant):
+    layer = headlens.AttentionLayer.random(heads=2, dim=8, seed=5, **variant)
+    X, Y, lengths = layer.examples(240, tokens=6, padding=True, seed=6)
+    recovery = headlens.recover(X, Y, 2, lengths=lengths, **variant)
+    assert recovery.status == "recovered"
+    assert headlens.compare(recovery.layer, layer).worst_error < 1e-8
+
+
+def test_what_is_wrong_is_said():
+    layer = headlens.AttentionLayer.random(heads=2, dim=4, bias=True)
+    with pytest.raises(ValueError, match="biases"):
+        headlens.compare(layer, headlens.AttentionLayer.random(heads=2, dim=4))
+    with pytest.raises(ValueError, match="query_bias"):
+        headlens.AttentionLayer(layer.theta, layer.w, query_bias=np.zeros((2, 3)))
+    with pytest.raises(ValueError, match="mask"):
+        headlens.AttentionLayer(layer.theta, layer.w, mask="diagonal")
+    with pytest.raises(ValueError, match="lengths"):
+        layer(np.zeros((2, 3, 4)), lengths=[4, 1])
+    with pytest.raises(ValueError, match="to_torch"):
+        layer.to_torch()
