@@ -19,11 +19,13 @@ Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nul
 
 int run(const Arguments& a) {
   const Execution execution = a.common.execution();
-  const Comparison result = compare_layers(load_layer(a.a, execution), load_layer(a.b, execution));
+  const AttentionLayer first = load_layer(a.a, execution), second = load_layer(a.b, execution);
+  const Comparison result = compare_layers(first, second);
   Json matches = Json::array();
   std::string text =
       fmt::format("worst error {:.3e} (Theta {:.3e}, W {:.3e}) over {} matched heads", result.worst_error,
                   result.worst_theta_error, result.worst_w_error, result.matches.size());
+  if (second.variant.bias) text += fmt::format("\nerror of the constant {:.3e}", result.constant_error);
   if (result.heads_a != result.heads_b)
     text += fmt::format("\nthe layers have {} and {} distinct heads", result.heads_a, result.heads_b);
   for (const HeadMatch& match : result.matches) {
@@ -36,6 +38,7 @@ int run(const Arguments& a) {
         {{"worst_error", number(result.worst_error)},
          {"worst_theta_error", result.worst_theta_error},
          {"worst_w_error", result.worst_w_error},
+         {"constant_error", second.variant.bias ? number(result.constant_error) : Json(nullptr)},
          {"heads_a", result.heads_a},
          {"heads_b", result.heads_b},
          {"matches", matches}},
@@ -55,7 +58,9 @@ void add_compare(Command& app) {
   command.set_footer(
       "Heads with equal Theta are merged and heads with W = 0 dropped first. worst_error is null when the "
       "numbers of\n"
-      "heads then differ.\n\n"
+      "heads then differ. The error of Theta is that of what labels tell: with biases that of Theta and u "
+      "together, with\n"
+      "rotary positions that of Q R_D K^T for all distances D together.\n\n"
       "Example:\n  headlens compare recovered.npz truth.npz --json");
   command.set_action([a] { return run(*a); });
 }

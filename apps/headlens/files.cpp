@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "command.hpp"
+#include "headlens/arrays.hpp"
 #include "headlens/error.hpp"
 #include "headlens/files.hpp"
 #include "headlens/ranks.hpp"
@@ -70,6 +71,12 @@ void check_model_and_data(const std::string& command, const std::string& model, 
   require(kind_of(model) != Kind::sets || kind_of(data) != Kind::model, command, ": ", model,
           " holds sets and ", data, " is a model: expected the model first (headlens ", command,
           " MODEL DATA)");
+}
+
+bool is_layer_file(const std::string& path) {
+  if (kind_of(path) != Kind::sets) return false;
+  const NamedArrays arrays = read_npz(path);
+  return arrays.count("W") > 0 || arrays.count("O") > 0;
 }
 
 }  // namespace headlens::app

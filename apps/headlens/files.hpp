@@ -39,5 +39,6 @@ std::string npy_name(const std::string& output);
 
 // Error if MODEL and DATA were given in the wrong order.
 void check_model_and_data(const std::string& command, const std::string& model, const std::string& data);
+bool is_layer_file(const std::string& path);  // .npz with W, or with V and O
 
 }  // namespace headlens::app

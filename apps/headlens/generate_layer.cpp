@@ -34,7 +34,7 @@ void report(const Arguments& a, const Examples& examples, const AttentionLayer& 
 }
 
 void add_example_options(Command& command, Arguments& a) {
-  command.add_options(a.examples, {"tokens", "count", "inputs", "noise"});
+  command.add_options(a.examples, {"tokens", "count", "inputs", "noise", "padding"});
   command.add_text("-o,--output", a.output, "FILE", "examples to write (.npz: X, Y)", Needed::yes);
   add_common_options(command, a.common);
 }
@@ -44,8 +44,10 @@ void add_example_options(Command& command, Arguments& a) {
 void add_generate_layer(Command& generate) {
   auto a = std::make_shared<Arguments>();
   Command& command = generate.add_command("attention-layer", "A random attention layer and examples of it");
-  command.add_options(a->teacher, {"heads", "dim", "outputs", "scale", "rank", "seed"});
-  command.add_text("--layer-out", a->layer, "FILE", "layer to write (.npz: Theta, W)");
+  command.add_options(a->teacher,
+                      {"heads", "dim", "outputs", "scale", "rank", "mask", "bias", "rotary", "seed"});
+  command.add_text("--layer-out", a->layer, "FILE",
+                   "layer to write (.npz: Theta, W; Q, K, W with rotary positions)");
   add_example_options(command, *a);
   command.set_footer(
       "Example:\n  headlens generate attention-layer --heads 4 --dim 16 --tokens 6 --count 320 -o ex.npz "

@@ -1,4 +1,4 @@
-// headlens predict MODEL DATA: predictions, class labels or scores of a fitted model.
+// headlens predict MODEL DATA: predictions, class labels or scores of a fitted model; the outputs of a layer.
 #include <fmt/format.h>
 
 #include <memory>
@@ -6,7 +6,9 @@
 #include "command.hpp"
 #include "files.hpp"
 #include "headlens/arrays.hpp"
+#include "headlens/error.hpp"
 #include "headlens/fit.hpp"
+#include "headlens/layer.hpp"
 #include "headlens/ranks.hpp"
 
 namespace headlens::app {
@@ -18,10 +20,23 @@ struct Arguments {
   bool scores = false;
 };
 
+// F(X) of a layer; with `lengths`, rows of padding are zero.
+int run_layer(const Arguments& a, const std::filesystem::path& file, const Execution& execution) {
+  require(!a.scores, "--scores: given with a layer, whose outputs are no classes: leave it out");
+  const AttentionLayer layer = load_layer(a.model, execution);
+  const Array y = apply_layer(layer, load_tokens(a.data, execution), execution);
+  on_first_rank([&] { write_npy(file, y); });
+  print(a.common,
+        {{"file", file.string()}, {"n", y.dim(0)}, {"shape", y.shape()}, {"dtype", name(y.dtype())}},
+        fmt::format("{}: {} for {} examples", file.string(), y.describe(), y.dim(0)));
+  return kOk;
+}
+
 int run(const Arguments& a) {
   check_model_and_data("predict", a.model, a.data);
   const auto file = Files({a.model, a.data}).output("-o", npy_name(a.output), Stream::binary);
   const Execution execution = a.common.execution();
+  if (is_layer_file(a.model)) return run_layer(a, file, execution);
   Model model;
   on_every_rank([&] { model = load_model(a.model, execution); });
   SetReader sets(a.data, model.sequence ? DataLayout::sequence : DataLayout::sets, Labels::ignored,
@@ -41,9 +56,9 @@ int run(const Arguments& a) {
 
 void add_predict(Command& app) {
   auto a = std::make_shared<Arguments>();
-  Command& command = app.add_command("predict", "Predict with a fitted model");
-  command.add_positional("MODEL", a->model, "model file");
-  command.add_positional("DATA", a->data, "sets (.npz; y is not needed)");
+  Command& command = app.add_command("predict", "Predict with a fitted model, or with a layer");
+  command.add_positional("MODEL", a->model, "model file, or layer (.npz)");
+  command.add_positional("DATA", a->data, "sets (.npz; y is not needed); for a layer examples (.npz: X)");
   command.add_text("-o,--output", a->output, "PRED",
                    "file to write (.npy is added if missing, as np.save does), or - for standard output",
                    Needed::yes);
@@ -56,7 +71,8 @@ void add_predict(Command& app) {
   command.set_footer(
       "Examples:\n"
       "  headlens predict model.hlm test.npz -o predictions.npy\n"
-      "  headlens predict classifier.hlm test.npz --scores -o scores.npy");
+      "  headlens predict classifier.hlm test.npz --scores -o scores.npy\n"
+      "  headlens predict layer.npz examples.npz -o outputs.npy");
   command.set_action([a] { return run(*a); });
 }
 

@@ -24,7 +24,8 @@ constexpr Index kDenseUpTo = 512;  // coordinates of the tokens
 // Theta and W, or the factors Q, K, V, O.
 void save(const std::filesystem::path& file, const Recovery& recovery, const AttentionLayer& layer,
           const Arguments& a, Certified certified) {
-  const bool factors = a.form.empty() ? layer.dim() > kDenseUpTo : a.form == "factors";
+  const bool dense = !layer.variant.plain();  // Theta and biases, or Q and K with their positions
+  const bool factors = !dense && (a.form.empty() ? layer.dim() > kDenseUpTo : a.form == "factors");
   if (factors)
     save_layer(file, recovery.factors ? *recovery.factors : factors_of(layer), certified);
   else
@@ -65,7 +66,8 @@ int run(Arguments& a) {
 void add_recover(Command& app) {
   auto a = std::make_shared<Arguments>();
   Command& command = app.add_command("recover", "Recover the heads of an attention layer from examples");
-  command.add_positional("EXAMPLES", a->examples, "examples (.npz: X (n,k,d), Y (n,k,e))");
+  command.add_positional("EXAMPLES", a->examples,
+                         "examples (.npz: X (n,k,d), Y (n,k,e), and lengths (n) where there is padding)");
   command.add_text("-o,--output", a->output, "LAYER",
                    "layer to write (.npz: Theta, W, or the factors), if one is certified", Needed::yes);
   command.add_text("--form", a->form, "dense|factors",
@@ -75,8 +77,8 @@ void add_recover(Command& app) {
   command.add_text("--keep-uncertified", a->uncertified, "FILE",
                    "layer to write whatever the status (.npz: Theta, W, and certified, 1 or 0)");
   command.add_text("--certificate", a->certificate, "FILE", "certificate to write (.json), certified or not");
-  command.add_options(a->recover,
-                      {"heads", "max-heads", "rank", "starts", "start", "method", "steps", "best-fit"});
+  command.add_options(a->recover, {"heads", "max-heads", "rank", "variant", "mask", "bias", "rotary",
+                                   "starts", "start", "method", "steps", "best-fit"});
   command.add_options(a->recover.sculpt, {"sculpt-form", "span-form", "polish"});
   command.add_text("--span-out", a->span_output, "FILE",
                    "estimated span of Theta_i - Theta_j to write (.npz: span (m-1,d,d)); sculpt only");
@@ -94,6 +96,9 @@ void add_recover(Command& app) {
       "  headlens recover examples.npz --heads 4 --time-limit 60 -o layer.npz\n"
       "  headlens recover examples.npz -o layer.npz --keep-uncertified best.npz\n"
       "  headlens recover examples.npz --heads 12 --rank 32 --form factors -o layer.npz\n"
+      "  headlens recover examples.npz --heads 4 --mask causal --bias -o layer.npz\n"
+      "  headlens recover examples.npz --heads 4 --variant auto -o layer.npz\n"
+      "  headlens recover examples.npz --heads 4 --rotary base=10000,layout=half -o layer.npz\n"
       "  headlens recover examples.npz --method sculpt --heads 2 --sculpt-form lp -o layer.npz\n"
       "  headlens recover examples.npz --method sculpt --no-polish --keep-uncertified alone.npz -o "
       "layer.npz\n"

@@ -1,6 +1,8 @@
 // A multi-head softmax attention layer, and examples of it.
 //
 //   F(X) = sum_i softmax_rows(X Theta_i X^T) X W_i,   X: k tokens in R^d, Theta_i (d, d), W_i (d, e)
+//
+// and, where variant.hpp says so, with a mask, biases and rotary positions.
 #pragma once
 
 #include <cstdint>
@@ -10,15 +12,19 @@
 
 #include "headlens/array.hpp"
 #include "headlens/execution.hpp"
+#include "headlens/variant.hpp"
 
 namespace headlens {
 
 struct AttentionLayer {
-  Array theta;  // (m, d, d), float64
+  Array theta;  // (m, d, d), float64; empty with rotary positions
   Array w;      // (m, d, e), float64
+  LayerVariant variant = {};
+  Array query_bias = {}, constant = {};  // u (m, d) and c (e), with biases
+  Array q = {}, k = {};                  // (m, d, r), with rotary positions
 
-  Index heads() const { return theta.dim(0); }
-  Index dim() const { return theta.dim(1); }
+  Index heads() const { return w.dim(0); }
+  Index dim() const { return w.dim(1); }
   Index outputs() const { return w.dim(2); }
 };
 
@@ -35,6 +41,9 @@ FactoredLayer factors_of(const AttentionLayer& layer);
 struct Examples {
   Array x;  // (n, k, d), float64
   Array y;  // (n, k, e), float64
+  // Tokens of every example, 1 .. k: the first ones. Empty where all have k. The other tokens are padding:
+  // they are seen by none, have no label, and are zero in x and y.
+  std::vector<Index> lengths = {};
 
   Index count() const { return x.dim(0); }
   Index tokens() const { return x.dim(1); }
@@ -44,10 +53,18 @@ struct Examples {
 
 // Checked: shapes, at least one example, finite values. Other number types are converted to float64.
 AttentionLayer make_layer(Array theta, Array w, const std::string& name = "layer");
+// Of a layer with parts of its variant: shapes and finite values of biases, of Q and K, or of Theta.
+AttentionLayer check_layer(AttentionLayer layer, const std::string& name = "layer");
 Examples make_examples(Array x, Array y, const std::string& name = "examples");
+Examples make_examples(Array x, Array y, const Array& lengths, const std::string& name = "examples");
 
-// .npz with `Theta` and `W`, or with `Q`, `K`, `V` and `O`; .npz with `X` and `Y`. Loading a layer that was
-// written as uncertified is noted.
+// Error unless the layer is plain: `reader` ("inspect") says who asks.
+void require_plain(const AttentionLayer& layer, const std::string& reader);
+
+// .npz with `Theta` and `W`, or with `Q`, `K`, `V` and `O`; .npz with `X` and `Y`, and `lengths` where there
+// is padding. Layers with variants also have `query_bias` (m, d), `constant` (e), `causal` (1), and `rotary`
+// (3): base, layout (0 half, 1 interleaved) and share; those with `rotary` have `Q`, `K` (m, d, r) and `W` or
+// `V`, `O`. Loading a layer that was written as uncertified is noted.
 AttentionLayer load_layer(const std::filesystem::path& path, const Execution& execution);
 enum class Certified {
   yes,
@@ -59,10 +76,18 @@ void save_layer(const std::filesystem::path& path, const AttentionLayer& layer,
 void save_layer(const std::filesystem::path& path, const FactoredLayer& factors,
                 Certified certified = Certified::not_said);
 Examples load_examples(const std::filesystem::path& path, const Execution& execution);
+// X of an examples file, labels or none.
+struct Tokens {
+  Array x;  // (n, k, d)
+  std::vector<Index> lengths = {};
+};
+Tokens make_tokens(Array x, const Array& lengths, const std::string& name = "tokens");
+Tokens load_tokens(const std::filesystem::path& path, const Execution& execution);
 void save_examples(const std::filesystem::path& path, const Examples& examples);
 
-// F(X) for x (n, k, d).
+// F(X) for x (n, k, d). With lengths, rows of padding are zero.
 Array apply_layer(const AttentionLayer& layer, const Array& x, const Execution& execution);
+Array apply_layer(const AttentionLayer& layer, const Tokens& tokens, const Execution& execution);
 
 enum class Inputs { signs, gaussian };
 std::string name(Inputs inputs);
@@ -74,9 +99,13 @@ struct TeacherOptions {
   Index dim = 8;
   Index outputs = 0;  // 0: dim
   double scale = 2;
-  Index rank = 0;  // of Theta and W; 0: full
+  Index rank = 0;  // of Theta and W; 0: full. With rotary positions d / m, of Q and K alone
+  Mask mask = Mask::none;
+  bool bias = false;            // u_i Gaussian of deviation 0.7, c of deviation 1
+  std::string rotary = "none";  // or as read_rotary() has it
   std::uint64_t seed = 0;
 
+  LayerVariant variant() const;
   void validate() const;
 };
 AttentionLayer draw_teacher(const TeacherOptions& options);
@@ -85,7 +114,8 @@ struct ExampleOptions {
   Index count = 100;
   Index tokens = 4;
   Inputs inputs = Inputs::signs;
-  double noise = 0;  // standard deviation of Gaussian noise on Y
+  double noise = 0;      // standard deviation of Gaussian noise on Y
+  bool padding = false;  // lengths at random from 2 .. k
   std::uint64_t seed = 0;
 
   void validate() const;
@@ -106,9 +136,12 @@ struct Comparison {
   Index heads_a = 0, heads_b = 0;  // of the canonical forms
   std::vector<HeadMatch> matches;
   double worst_theta_error = 0, worst_w_error = 0;
-  double worst_error = 0;  // infinite when the numbers of heads differ
+  double constant_error = 0;  // |c_a - c_b| / |c_b|, with biases
+  double worst_error = 0;     // infinite when the numbers of heads differ
 };
-// Matches heads one to one so that the sum of their errors is smallest; both layers in canonical form.
+// Matches heads one to one so that the sum of their errors is smallest; both layers in canonical form. Errors
+// of Theta are those of what the labels tell: Theta together with the query bias, and with rotary positions
+// Theta(D) = Q R_D K^T for all distances D together. Both layers are of the same variant.
 Comparison compare_layers(const AttentionLayer& a, const AttentionLayer& b);
 
 }  // namespace headlens

@@ -35,6 +35,11 @@ enum class RecoverMethod {
   linear_algebra,  // equations over GF(2)
 };
 std::string name(RecoverMethod method);
+
+enum class VariantChoice {
+  given,      // mask, bias and rotary say what the layer is
+  automatic,  // usual variants are tried, and the simplest that explains the labels is taken
+};
 bool knows_parities(RecoverMethod method);  // brute_force and linear_algebra
 bool is_shown_alone(RecoverMethod method);  // moments and gradient
 
@@ -44,13 +49,19 @@ struct RecoverOptions {
   std::optional<Index> heads;  // empty: found from the data
   Index max_heads = 16;        // when they are
   std::string rank = "auto";   // of the heads' factors: auto, full (all entries of Theta) or a number
-  int starts = 6;              // for each number of heads
+  // What is known of the layer beyond its heads (variant.hpp). A wrong variant does not explain the labels.
+  VariantChoice choice = VariantChoice::given;
+  Mask mask = Mask::none;
+  bool bias = false;
+  std::string rotary = "none";  // or as read_rotary() has it
+  int starts = 6;               // for each number of heads
   RecoverStart start = RecoverStart::random;
   int steps = 3000;       // of `gradient`, for each start
   bool best_fit = false;  // the best layer of `heads` heads for labels of any origin; never called recovered
   std::uint64_t seed = 0;
   std::optional<double> time_limit_seconds;  // ends with a status; never changes an answer that is reached
 
+  LayerVariant variant() const;
   void validate() const;
 };
 
@@ -68,6 +79,12 @@ std::string name(RecoveryStatus status);
 struct HeadCountTrial {
   Index heads = 0;
   double train_error = 1;  // |F - Y| / |Y|
+  double held_out_error = 1;
+};
+
+// One of the variants that VariantChoice::automatic tried.
+struct VariantTrial {
+  LayerVariant variant;
   double held_out_error = 1;
 };
 
@@ -109,6 +126,10 @@ struct BestFitReport {
 
 struct Certificate {
   RecoveryStatus status = RecoveryStatus::not_identified;
+  LayerVariant variant;  // what was asked for or found: the heads are those of a layer of this kind
+  std::vector<VariantTrial> variant_trials;
+  std::optional<Index>
+      span_dimension;  // of the tokens, where less than d: heads are determined on their span alone
   // Without a certified layer: why there is none, what to do next, the heads that are not determined, and the
   // directions (each of d entries) along which the tokens never vary.
   std::string reason;

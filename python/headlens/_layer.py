@@ -14,12 +14,17 @@ from ._hardness import HiddenLabel
 
 
 class AttentionLayer:
-    """F(X) = sum_i softmax_rows(X Theta_i X^T) X W_i.
+    """F(X) = sum_i softmax_rows(X Theta_i X^T) X W_i, and what layers in use have beyond that.
 
     Parameters
     ----------
-    theta : array (m, d, d), one Theta a head
+    theta : array (m, d, d), one Theta a head; None with rotary positions
     w : array (m, d, e), one W a head
+    query_bias : array (m, d), u_i: <u_i, x_b> is added to the logits of token b
+    constant : array (e,), added to every output: value and output biases
+    mask : "none", or "causal": a token sees those up to itself
+    rotary : "none", or rotary positions as "base=10000,layout=half", with `q` and `k`
+    q, k : arrays (m, d, r): logits are those of X Q and X K, turned
 
     >>> import numpy as np, headlens
     >>> layer = headlens.AttentionLayer(np.zeros((1, 2, 2)), np.eye(2)[None])
@@ -28,9 +33,22 @@ class AttentionLayer:
             [0.5, 0.5]]])
     """
 
-    def __init__(self, theta: Any, w: Any):
+    def __init__(
+        self,
+        theta: Any,
+        w: Any,
+        *,
+        query_bias: Any = None,
+        constant: Any = None,
+        mask: str = "none",
+        rotary: str = "none",
+        q: Any = None,
+        k: Any = None,
+    ):
+        arrays = {"theta": theta, "w": w, "query_bias": query_bias, "constant": constant, "q": q, "k": k}
         # Copies: a layer does not change with the arrays it was made from.
-        self._layer = _core.make_layer(as_float64(theta, "theta").copy(), as_float64(w, "w").copy())
+        given = {name: as_float64(a, name).copy() for name, a in arrays.items() if a is not None}
+        self._layer = _core.make_variant(given, mask, rotary)
         self._label: HiddenLabel | None = None
 
     @classmethod
@@ -48,13 +66,19 @@ class AttentionLayer:
         outputs: int = 0,
         scale: float = 2.0,
         rank: int = 0,
+        mask: str = "none",
+        bias: bool = False,
+        rotary: str = "none",
         seed: int = 0,
     ) -> "AttentionLayer":
         """A random layer, as `headlens generate attention-layer` draws it.
 
         scale : standard deviation of the logits on random signs
         outputs : coordinates of an output; 0: dim
-        rank : of Theta and W; 0: full
+        rank : of Theta and W; 0: full. With rotary positions of Q and K alone; 0: dim / heads
+        mask : "none" or "causal"
+        bias : query biases, and a constant for value and output biases
+        rotary : "none", or rotary positions as "base=10000,layout=half"
         """
         options = fill(
             _core.TeacherOptions(),
@@ -63,6 +87,9 @@ class AttentionLayer:
             outputs=outputs,
             scale=scale,
             rank=rank,
+            mask=mask,
+            bias=bias,
+            rotary=rotary,
             seed=whole_number(seed),
         )
         return cls._wrap(_core.draw_teacher(options))
@@ -220,12 +247,44 @@ class AttentionLayer:
         """
         from ._torch import TorchAttentionLayer
 
+        if self.theta is None or self.mask != "none" or self.query_bias is not None:
+            raise ValueError("to_torch: a plain layer is expected, without mask, biases and positions")
         return TorchAttentionLayer(self.theta, self.w)
 
     @property
-    def theta(self) -> np.ndarray:
-        """(m, d, d), read-only."""
+    def theta(self) -> np.ndarray | None:
+        """(m, d, d), read-only; None with rotary positions."""
         return self._layer.theta
+
+    @property
+    def query_bias(self) -> np.ndarray | None:
+        """(m, d), read-only; None without biases."""
+        return self._layer.query_bias
+
+    @property
+    def constant(self) -> np.ndarray | None:
+        """(e,), read-only; None without biases."""
+        return self._layer.constant
+
+    @property
+    def q(self) -> np.ndarray | None:
+        """(m, d, r), read-only; None without rotary positions."""
+        return self._layer.q
+
+    @property
+    def k(self) -> np.ndarray | None:
+        """(m, d, r), read-only; None without rotary positions."""
+        return self._layer.k
+
+    @property
+    def mask(self) -> str:
+        """ "none" or "causal"."""
+        return self._layer.mask
+
+    @property
+    def rotary(self) -> str:
+        """ "none", or the rotary positions as "base=10000,layout=half"."""
+        return self._layer.rotary
 
     @property
     def w(self) -> np.ndarray:
@@ -234,11 +293,11 @@ class AttentionLayer:
 
     @property
     def heads(self) -> int:
-        return self.theta.shape[0]
+        return self.w.shape[0]
 
     @property
     def dim(self) -> int:
-        return self.theta.shape[1]
+        return self.w.shape[1]
 
     @property
     def outputs(self) -> int:
@@ -250,11 +309,17 @@ class AttentionLayer:
         return self._label
 
     def forward(
-        self, X: Any, *, threads: int | None = None, max_memory: int | str | None = None
+        self,
+        X: Any,
+        *,
+        lengths: Any = None,
+        threads: int | None = None,
+        max_memory: int | str | None = None,
     ) -> np.ndarray:
-        """F(X) for X (n, k, d)."""
+        """F(X) for X (n, k, d). lengths (n,): tokens of every example; the others are padding, and their rows zero."""
+        own = None if lengths is None else np.ascontiguousarray(lengths, dtype=np.int64)
         with settings(threads, max_memory) as how:
-            return self._layer.forward(as_float64(X, "X"), how)
+            return self._layer.forward(as_float64(X, "X"), own, how)
 
     __call__ = forward
 
@@ -265,16 +330,18 @@ class AttentionLayer:
         tokens: int | None = None,
         inputs: str = "signs",
         noise: float = 0.0,
+        padding: bool = False,
         flips: float = 0.0,
         seed: int = 0,
         threads: int | None = None,
         max_memory: int | str | None = None,
-    ) -> tuple[np.ndarray, np.ndarray]:
+    ) -> tuple[np.ndarray, ...]:
         """Random inputs X (count, tokens, d) and labels Y (count, tokens, e), as `headlens generate examples`.
 
         tokens : of an example; None: 4, or 2 of a hard layer
         inputs : "signs" or "gaussian"
         noise : standard deviation of Gaussian noise on Y
+        padding : examples of 2 to `tokens` tokens at random; `lengths` (count,) comes as a third array
         flips : share of examples with the labels of a neighbour, one hidden sign turned over (hard layers only)
         """
         usual = 4 if self._label is None else 2
@@ -284,6 +351,7 @@ class AttentionLayer:
             tokens=usual if tokens is None else tokens,
             inputs=inputs,
             noise=noise,
+            padding=padding,
             flips=flips,
             seed=whole_number(seed),
         )
@@ -303,14 +371,22 @@ class AttentionLayer:
         return AttentionLayer._wrap(self._layer.restrict(dim))
 
     def __repr__(self) -> str:
-        return f"AttentionLayer(heads={self.heads}, dim={self.dim}, outputs={self.outputs})"
+        more = "" if self.mask == "none" else f", mask={self.mask!r}"
+        more += "" if self.query_bias is None else ", with biases"
+        more += "" if self.rotary == "none" else f", rotary={self.rotary!r}"
+        return f"AttentionLayer(heads={self.heads}, dim={self.dim}, outputs={self.outputs}{more})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (_restore, (self.theta, self.w, self._label))
+        names = ("query_bias", "constant", "mask", "rotary", "q", "k")
+        return (_restore, (self.theta, self.w, {name: getattr(self, name) for name in names}, self._label))
 
 
-def _restore(theta: np.ndarray, w: np.ndarray, label: HiddenLabel | None) -> AttentionLayer:
-    return AttentionLayer._wrap(_core.make_layer(theta.copy(), w.copy()), label)
+def _restore(
+    theta: np.ndarray | None, w: np.ndarray, parts: dict[str, Any], label: HiddenLabel | None
+) -> AttentionLayer:
+    layer = AttentionLayer(theta, w, **parts)
+    layer._label = label
+    return layer
 
 
 def _is_tensor(value: Any) -> bool:

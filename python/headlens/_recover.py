@@ -21,6 +21,12 @@ class Certificate:
 
     status: str
     """recovered, approximate, needs_more_examples, not_identified, stalled or best_fit."""
+    variant: str
+    """What the layer was said or found to be beyond its heads: "plain", or "causal mask, biases"."""
+    variant_evidence: list[dict[str, Any]]
+    """variant and held_out_error of every variant that variant='auto' tried."""
+    span_dimension: int | None
+    """Of the tokens of a variant, where less than d: the heads are determined on their span, and zero beyond."""
     reason: str
     """Why no layer was certified; empty if one was."""
     advice: str
@@ -130,6 +136,11 @@ def recover(
     *,
     max_heads: int = 16,
     rank: int | str = "auto",
+    variant: str = "given",
+    mask: str = "none",
+    bias: bool = False,
+    rotary: str = "none",
+    lengths: Any = None,
     starts: int = 6,
     start: str = "random",
     method: str = "varpro",
@@ -154,6 +165,13 @@ def recover(
     heads : number of heads, or "auto"
     max_heads : most heads that auto tries
     rank : rank of the heads: auto, full (every entry of Theta is an unknown) or a number
+    variant : "auto" tries the usual masks, biases and rotary positions and names the simplest that explains the labels
+        (with `heads`); "given" takes the three options below
+    mask : tokens that a token sees: "none" (all), or "causal" (those up to itself)
+    bias : query biases (a vector per head), and one constant for value and output biases
+    rotary : rotary positions, as "base=10000,layout=half" (or interleaved), with "share=0.5" where only a part of the
+        columns is turned; or "none"
+    lengths : array (n,), tokens of every example where they differ; the others are padding
     starts : starts for each number of heads
     start : "random", or "spectral" (many examples, three tokens or more)
     method : "varpro" (variable projection) or "sculpt" (the paper's six phases); "moments" or "gradient", shown
@@ -199,6 +217,10 @@ def recover(
         heads=heads_given,
         max_heads=max_heads,
         rank=rank if isinstance(rank, str) else str(whole_number(rank, "rank")),
+        variant=variant,
+        mask=mask,
+        bias=bias,
+        rotary=rotary,
         starts=starts,
         start=start,
         steps=steps,
@@ -206,9 +228,10 @@ def recover(
         seed=whole_number(seed),
         time_limit=time_limit,
     )
+    own = None if lengths is None else np.ascontiguousarray(lengths, dtype=np.int64)
     with settings(threads, max_memory, progress, backend) as how:
         layer, certificate, span, best, advice, words = _core.recover(
-            as_float64(X, "X"), as_float64(Y, "Y"), options, how
+            as_float64(X, "X"), as_float64(Y, "Y"), own, options, how
         )
     found, kept = (AttentionLayer._wrap(a) if a is not None else None for a in (layer, best))
     result = Recovery(found, _read(certificate), span, kept, advice, words)

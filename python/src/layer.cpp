@@ -16,13 +16,41 @@ namespace {
 
 nb::tuple examples(const AttentionLayer& layer, const ExampleOptions& options, const Settings& settings) {
   const Examples drawn = call(settings, [&](const Execution& e) { return draw_examples(layer, options, e); });
-  return nb::make_tuple(to_numpy(drawn.x), to_numpy(drawn.y));
+  if (!options.padding) return nb::make_tuple(to_numpy(drawn.x), to_numpy(drawn.y));
+  std::vector<std::int64_t> lengths(drawn.lengths.begin(), drawn.lengths.end());
+  if (lengths.empty()) lengths.assign(static_cast<std::size_t>(drawn.count()), drawn.tokens());
+  return nb::make_tuple(to_numpy(drawn.x), to_numpy(drawn.y), to_numpy(lengths));
 }
 
-nb::object forward(const AttentionLayer& layer, const AnyArray& x, const Settings& settings) {
+nb::object forward(const AttentionLayer& layer, const AnyArray& x, const std::optional<AnyArray>& lengths,
+                   const Settings& settings) {
   const Array tokens = borrow(x);
-  return to_numpy(call(settings, [&](const Execution& e) { return apply_layer(layer, tokens, e); }));
+  if (!lengths)
+    return to_numpy(call(settings, [&](const Execution& e) { return apply_layer(layer, tokens, e); }));
+  const Array own = borrow(*lengths);
+  return to_numpy(
+      call(settings, [&](const Execution& e) { return apply_layer(layer, make_tokens(tokens, own), e); }));
 }
+
+// Arrays that are not given are empty.
+AttentionLayer make_variant(const nb::dict& arrays, const std::string& mask, const std::string& rotary) {
+  AttentionLayer layer;
+  for (const auto& [key, to] : {std::pair{"theta", &layer.theta},
+                                {"w", &layer.w},
+                                {"query_bias", &layer.query_bias},
+                                {"constant", &layer.constant},
+                                {"q", &layer.q},
+                                {"k", &layer.k}})
+    if (arrays.contains(key)) *to = borrow(nb::cast<AnyArray>(arrays[key]));
+  require(mask == "none" || mask == "causal", option("mask"), ": '", mask,
+          "' given, expected none or causal");
+  layer.variant.mask = mask == "causal" ? Mask::causal : Mask::none;
+  layer.variant.bias = arrays.contains("query_bias") || arrays.contains("constant");
+  if (rotary != "none") layer.variant.rotary = read_rotary(rotary);
+  return check_layer(std::move(layer));
+}
+
+nb::object part(const Array& array) { return array.size() > 0 ? to_numpy_view(array) : nb::none(); }
 
 AttentionLayer from_weights(const nb::dict& tensors, const WeightsOptions& options, const std::string& name,
                             const Settings& settings) {
@@ -49,6 +77,7 @@ nb::dict compare(const AttentionLayer& a, const AttentionLayer& b) {
   out["worst_error"] = result.worst_error;
   out["worst_theta_error"] = result.worst_theta_error;
   out["worst_w_error"] = result.worst_w_error;
+  out["constant_error"] = result.constant_error;
   out["heads_a"] = result.heads_a;
   out["heads_b"] = result.heads_b;
   out["matches"] = matches;
@@ -167,9 +196,18 @@ nb::dict inspect(const AttentionLayer& layer, const InspectOptions& options, con
 
 void bind_layer(nb::module_& m) {
   nb::class_<AttentionLayer>(m, "AttentionLayer")
-      .def_prop_ro("theta", [](const AttentionLayer& layer) { return to_numpy_view(layer.theta); })
+      .def_prop_ro("theta", [](const AttentionLayer& layer) { return part(layer.theta); })
+      .def_prop_ro("query_bias", [](const AttentionLayer& layer) { return part(layer.query_bias); })
+      .def_prop_ro("constant", [](const AttentionLayer& layer) { return part(layer.constant); })
+      .def_prop_ro("q", [](const AttentionLayer& layer) { return part(layer.q); })
+      .def_prop_ro("k", [](const AttentionLayer& layer) { return part(layer.k); })
+      .def_prop_ro("mask", [](const AttentionLayer& layer) { return name(layer.variant.mask); })
+      .def_prop_ro("rotary",
+                   [](const AttentionLayer& layer) {
+                     return layer.variant.rotary ? name(*layer.variant.rotary) : std::string("none");
+                   })
       .def_prop_ro("w", [](const AttentionLayer& layer) { return to_numpy_view(layer.w); })
-      .def("forward", &forward, nb::arg("x"), nb::arg("settings"))
+      .def("forward", &forward, nb::arg("x"), nb::arg("lengths").none(), nb::arg("settings"))
       .def("examples", &examples, nb::arg("options"), nb::arg("settings"))
       .def("inspect", &inspect, nb::arg("options"), nb::arg("settings"))
       .def("tails", &tails, nb::arg("options"), nb::arg("settings"))
@@ -183,6 +221,7 @@ void bind_layer(nb::module_& m) {
       "make_layer",
       [](const AnyArray& theta, const AnyArray& w) { return make_layer(borrow(theta), borrow(w)); },
       nb::arg("theta"), nb::arg("w"));
+  m.def("make_variant", &make_variant, nb::arg("arrays"), nb::arg("mask"), nb::arg("rotary"));
   m.def("draw_teacher", &draw_teacher, nb::arg("options"));
   m.def(
       "load_layer",

@@ -1,6 +1,7 @@
 // Recovery: the layer, and the certificate as the JSON of `headlens recover --json`.
 #include "headlens/certificate.hpp"
 
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 
 #include "arrays.hpp"
@@ -10,12 +11,13 @@
 namespace headlens::python {
 namespace {
 
-nb::tuple recover_layer(const AnyArray& x, const AnyArray& y, const RecoverOptions& options,
-                        const Settings& settings) {
-  const Array tokens = borrow(x), labels = borrow(y);
+nb::tuple recover_layer(const AnyArray& x, const AnyArray& y, const std::optional<AnyArray>& lengths,
+                        const RecoverOptions& options, const Settings& settings) {
+  const Array tokens = borrow(x), labels = borrow(y), own = lengths ? borrow(*lengths) : Array();
   Recovery result = call(settings, [&](const Execution& execution) {
     options.validate();
-    return recover(make_examples(tokens, labels), options, execution);
+    return recover(lengths ? make_examples(tokens, labels, own) : make_examples(tokens, labels), options,
+                   execution);
   });
   const nb::object layer = result.layer ? nb::cast(std::move(*result.layer)) : nb::none();
   const nb::object best = result.best ? nb::cast(std::move(*result.best)) : nb::none();
@@ -28,7 +30,8 @@ nb::tuple recover_layer(const AnyArray& x, const AnyArray& y, const RecoverOptio
 }  // namespace
 
 void bind_recover(nb::module_& m) {
-  m.def("recover", &recover_layer, nb::arg("x"), nb::arg("y"), nb::arg("options"), nb::arg("settings"));
+  m.def("recover", &recover_layer, nb::arg("x"), nb::arg("y"), nb::arg("lengths").none(), nb::arg("options"),
+        nb::arg("settings"));
 }
 
 }  // namespace headlens::python

@@ -37,6 +37,7 @@ Spectrum spectrum_of(const double* entries, Index rows, Index cols) {
 }  // namespace
 
 Conditions layer_conditions(const AttentionLayer& layer, const Execution& execution) {
+  require_plain(layer, "the test of conditions");
   const Index d = layer.dim(), e = layer.outputs();
   Conditions out;
   std::vector<double> sum(static_cast<std::size_t>(d * e), 0.0);  // of all W, in units of the largest

@@ -69,6 +69,7 @@ AttentionLayer multiply_out(const FactoredLayer& f) {
 }
 
 FactoredLayer factors_of(const AttentionLayer& layer) {
+  require_plain(layer, "the form of factors");
   Halves theta = halves(layer.theta, 0.5), w = halves(layer.w, 0);
   Array keys = zeros({layer.heads(), layer.dim(), theta.right.dim(1)});
   for (Index i = 0; i < layer.heads(); ++i)

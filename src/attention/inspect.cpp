@@ -164,6 +164,7 @@ std::vector<HeadSummary> summarise_heads(const AttentionLayer& layer, const Exec
 }
 
 void require_memory(const AttentionLayer& layer, const InspectOptions& options, const Execution& execution) {
+  require_plain(layer, "inspection");
   const double m = static_cast<double>(layer.heads()), d = static_cast<double>(layer.dim()),
                e = static_cast<double>(layer.outputs()), k = static_cast<double>(options.tokens);
   const double threads = thread_count(execution), rows = static_cast<double>(kBlockRows);
@@ -227,6 +228,7 @@ Inspection inspect_layer(const AttentionLayer& layer, const InspectOptions& opti
 }
 
 AttentionLayer restrict_layer(const AttentionLayer& layer, Index dim) {
+  require_plain(layer, "a restriction");
   require(dim >= 1 && dim <= layer.dim(), option("restrict"), ": ", dim,
           " given, expected 1 to d = ", layer.dim());
   const Index m = layer.heads(), d = layer.dim(), e = std::min(dim, layer.outputs());

@@ -5,6 +5,8 @@
 
 #include "attention/attention_map.hpp"
 #include "attention/packing.hpp"
+#include "attention/variant_file.hpp"
+#include "attention/variant_map.hpp"
 #include "base/memory.hpp"
 #include "base/parallel.hpp"
 #include "headlens/arrays.hpp"
@@ -73,6 +75,15 @@ double largest_entry(const Array& array) {
   return largest;
 }
 
+void require_finite(const AttentionLayer& layer, const Array& x, const Array& y) {
+  const Array& logits = layer.variant.rotary ? layer.q : layer.theta;
+  require(
+      std::all_of(y.data<double>(), y.data<double>() + y.size(), [](double v) { return std::isfinite(v); }),
+      "a logit or an output of the layer is not a finite number: ", layer.variant.rotary ? "Q" : "Theta",
+      " has entries up to ", largest_entry(logits), ", W up to ", largest_entry(layer.w),
+      ", the tokens up to ", largest_entry(x));
+}
+
 }  // namespace
 
 AttentionLayer make_layer(Array theta, Array w, const std::string& name) {
@@ -102,14 +113,24 @@ AttentionLayer load_layer(const std::filesystem::path& path, const Execution& ex
   const auto certified = arrays.find("certified");
   if (certified != arrays.end() && certified->second.size() == 1 && certified->second.at(0) == 0)
     execution.note(path.string() + ": this layer was kept without a certificate; its heads may be wrong");
-  if (arrays.count("Theta") == 0 && arrays.count("Q") > 0)
-    return load_factors(arrays, path.string(), execution);
-  Array theta = take(arrays, "Theta", path.string());
-  return make_layer(std::move(theta), take(arrays, "W", path.string()), path.string());
+  AttentionLayer parts = take_variant(arrays, path.string());
+  if (parts.variant.rotary) return check_layer(std::move(parts), path.string());
+  AttentionLayer layer;
+  if (arrays.count("Theta") == 0 && arrays.count("Q") > 0) {
+    layer = load_factors(arrays, path.string(), execution);
+  } else {
+    Array theta = take(arrays, "Theta", path.string());
+    layer = make_layer(std::move(theta), take(arrays, "W", path.string()), path.string());
+  }
+  parts.theta = std::move(layer.theta);
+  parts.w = std::move(layer.w);
+  return check_layer(std::move(parts), path.string());
 }
 
 void save_layer(const std::filesystem::path& path, const AttentionLayer& layer, Certified certified) {
-  NamedArrays arrays{{"Theta", layer.theta}, {"W", layer.w}};
+  NamedArrays arrays{{"W", layer.w}};
+  if (!layer.variant.rotary) arrays.emplace("Theta", layer.theta);
+  add_variant(layer, arrays);
   mark(arrays, certified);
   write_npz(path, arrays);
 }
@@ -122,18 +143,43 @@ void save_layer(const std::filesystem::path& path, const FactoredLayer& factors,
 
 Examples load_examples(const std::filesystem::path& path, const Execution& execution) {
   NamedArrays arrays = read_npz(path, MemoryBudget(execution).limit_bytes());
-  Array x = take(arrays, "X", path.string());
-  return make_examples(std::move(x), take(arrays, "Y", path.string()), path.string());
+  Array x = take(arrays, "X", path.string()), y = take(arrays, "Y", path.string());
+  const auto lengths = arrays.find("lengths");
+  if (lengths == arrays.end()) return make_examples(std::move(x), std::move(y), path.string());
+  return make_examples(std::move(x), std::move(y), lengths->second, path.string());
+}
+
+Tokens make_tokens(Array x, const Array& lengths, const std::string& name) {
+  require(x.rank() == 3 && x.size() > 0, name, ": X has shape ", format_shape(x.shape()),
+          ", expected (n, k, d)");
+  Tokens out{std::move(x)};
+  if (lengths.size() > 0) out.lengths = read_lengths(lengths, out.x, name);
+  if (!out.lengths.empty()) out.x = without_padding(out.x, out.lengths);
+  out.x = as_double(std::move(out.x), name, "X");
+  return out;
+}
+
+Tokens load_tokens(const std::filesystem::path& path, const Execution& execution) {
+  NamedArrays arrays = read_npz(path, MemoryBudget(execution).limit_bytes());
+  const auto lengths = arrays.find("lengths");
+  const Array own = lengths == arrays.end() ? Array() : lengths->second;
+  return make_tokens(take(arrays, "X", path.string()), own, path.string());
 }
 
 void save_examples(const std::filesystem::path& path, const Examples& examples) {
-  write_npz(path, {{"X", examples.x}, {"Y", examples.y}});
+  NamedArrays arrays{{"X", examples.x}, {"Y", examples.y}};
+  if (!examples.lengths.empty())
+    arrays.emplace("lengths",
+                   Array::from(std::vector<std::int64_t>(examples.lengths.begin(), examples.lengths.end()),
+                               {examples.count()}));
+  write_npz(path, arrays);
 }
 
 Array apply_layer(const AttentionLayer& layer, const Array& x, const Execution& execution) {
   require(x.rank() == 3 && x.dim(2) == layer.dim(), "X has shape ", format_shape(x.shape()),
           ", expected (n, k, ", layer.dim(), ")");
   const Index n = x.dim(0), k = x.dim(1), d = layer.dim(), m = layer.heads(), e = layer.outputs();
+  if (!layer.variant.plain()) return apply_layer(layer, Tokens{x}, execution);
   const int threads = thread_count(execution);
   const Matrix<double> theta = pack_theta(layer.theta), w = pack_w(layer.w);
   Array y(DType::f64, {n, k, e});
@@ -148,11 +194,23 @@ Array apply_layer(const AttentionLayer& layer, const Array& x, const Execution& 
     multiply(Trans::no, Trans::no, 1.0, phi.view(), w.view(), 0.0,
              MatrixView<double>(y.data<double>() + first * k * e, count * k, e), threads);
   }
-  require(
-      std::all_of(y.data<double>(), y.data<double>() + y.size(), [](double v) { return std::isfinite(v); }),
-      "a logit or an output of the layer is not a finite number: Theta has entries up to ",
-      largest_entry(layer.theta), ", W up to ", largest_entry(layer.w), ", the tokens up to ",
-      largest_entry(x));
+  require_finite(layer, x, y);
+  return y;
+}
+
+Array apply_layer(const AttentionLayer& layer, const Tokens& tokens, const Execution& execution) {
+  const Array& x = tokens.x;
+  if (layer.variant.plain() && tokens.lengths.empty()) return apply_layer(layer, x, execution);
+  require(x.rank() == 3 && x.dim(2) == layer.dim(), "X has shape ", format_shape(x.shape()),
+          ", expected (n, k, ", layer.dim(), ")");
+  const Heed heeding(execution);
+  const Index n = x.dim(0), k = x.dim(1), e = layer.outputs();
+  Array y(DType::f64, {n, k, e});
+  const Matrix<double> f =
+      apply_variant(shape_of(layer), pack_parameters(layer), pack_readout(layer),
+                    {x.data<double>(), n * k, layer.dim()}, k, tokens.lengths, thread_count(execution));
+  copy_rows(f, MatrixView<double>(y.data<double>(), n * k, e));
+  require_finite(layer, x, y);
   return y;
 }
 

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "attention/head_content.hpp"
 #include "attention/magnitude.hpp"
 #include "headlens/error.hpp"
 #include "headlens/layer.hpp"
@@ -11,6 +12,7 @@ namespace headlens {
 namespace {
 
 constexpr double kWorstCost = 1e100;
+constexpr double kSame = 1e-12;  // as canonical() has it by default
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 const double* head(const Array& array, Index i) {
@@ -70,9 +72,22 @@ std::vector<Index> assign(const std::vector<std::vector<double>>& cost) {
   return out;
 }
 
-}  // namespace
+// The content of every head (head_content.hpp) in place of Theta, (m, size, 1).
+AttentionLayer with_contents(const AttentionLayer& layer) {
+  if (layer.variant.plain()) return layer;
+  const VariantShape shape = shape_of(layer);
+  const Matrix<double> parameters = pack_parameters(layer);
+  std::vector<double> all;
+  for (Index i = 0; i < layer.heads(); ++i) {
+    const std::vector<double> own = content_of(shape, parameters, i);
+    all.insert(all.end(), own.begin(), own.end());
+  }
+  const Index size = static_cast<Index>(all.size()) / layer.heads();
+  return {Array::from(all, {layer.heads(), size, 1}), layer.w};
+}
 
-AttentionLayer canonical(const AttentionLayer& layer, double tolerance) {
+// Heads with equal Theta become one, heads without W are dropped.
+AttentionLayer merged(const AttentionLayer& layer, double tolerance) {
   const Index theta_size = head_size(layer.theta), w_size = head_size(layer.w);
   std::vector<Index> leader;               // the head whose Theta each group has
   std::vector<std::vector<double>> total;  // its summed W
@@ -105,14 +120,35 @@ AttentionLayer canonical(const AttentionLayer& layer, double tolerance) {
     w.insert(w.end(), total[group].begin(), total[group].end());
     ++kept;
   }
-  return {Array::from(theta, {kept, layer.dim(), layer.dim()}),
+  return {Array::from(theta, {kept, layer.theta.dim(1), layer.theta.dim(2)}),
           Array::from(w, {kept, layer.dim(), layer.outputs()})};
+}
+
+// |c_a - c_b| / |c_b|
+double constant_error(const AttentionLayer& a, const AttentionLayer& b) {
+  if (!b.variant.bias) return 0;
+  const Magnitude scale = norm_of(b.constant.data<double>(), b.outputs()),
+                  error = distance_of(a.constant.data<double>(), b.constant.data<double>(), b.outputs());
+  return scale.mantissa > 0 ? ratio(error, scale) : error.value();
+}
+
+}  // namespace
+
+AttentionLayer canonical(const AttentionLayer& layer, double tolerance) {
+  require_plain(layer, "the canonical form");
+  return merged(layer, tolerance);
 }
 
 Comparison compare_layers(const AttentionLayer& a, const AttentionLayer& b) {
   require(a.dim() == b.dim() && a.outputs() == b.outputs(), "compare: the layers have (d, e) = (", a.dim(),
           ", ", a.outputs(), ") and (", b.dim(), ", ", b.outputs(), ")");
-  const AttentionLayer first = canonical(a), second = canonical(b);
+  require(
+      a.variant.mask == b.variant.mask && a.variant.bias == b.variant.bias &&
+          a.variant.rotary == b.variant.rotary &&
+          (!a.variant.rotary || a.variant.rotary->pairs(a.q.dim(2)) == b.variant.rotary->pairs(b.q.dim(2))),
+      "compare: the layers are of different kinds: ", headlens::name(a.variant), ", and ",
+      headlens::name(b.variant));
+  const AttentionLayer first = merged(with_contents(a), kSame), second = merged(with_contents(b), kSame);
   Comparison result{.heads_a = first.heads(), .heads_b = second.heads(), .matches = {}};
   const bool swap = first.heads() > second.heads();  // the assignment gives every row a column
   const Index rows = std::min(first.heads(), second.heads()),
@@ -137,7 +173,10 @@ Comparison compare_layers(const AttentionLayer& a, const AttentionLayer& b) {
     result.worst_w_error = std::max(result.worst_w_error, match.w_error);
     result.matches.push_back(match);
   }
-  result.worst_error = rows == columns ? std::max(result.worst_theta_error, result.worst_w_error) : kInfinity;
+  result.constant_error = constant_error(a, b);
+  result.worst_error = rows == columns
+                           ? std::max({result.worst_theta_error, result.worst_w_error, result.constant_error})
+                           : kInfinity;
   return result;
 }
 

@@ -58,6 +58,7 @@ double kolmogorov_noise(Index samples) { return kKolmogorov95 / std::sqrt(static
 std::vector<std::optional<LogitTails>> logit_tails(const AttentionLayer& layer, const InspectOptions& options,
                                                    const Execution& execution) {
   const Heed heeding(execution);
+  require_plain(layer, "the test of logits");
   options.validate();
   const Index d = layer.dim(), blocks = tile_count(options.samples, kBlockRows);
   const int threads = thread_count(execution);

@@ -41,6 +41,10 @@ std::unique_ptr<HeadProducts> Backend::make_head_products(const Sets&, const Set
 std::unique_ptr<LayerProblem> Backend::make_layer_problem(const LayerExamples&, Index, const Context&) {
   throw_missing(*this, "recoveries");
 }
+std::unique_ptr<LayerProblem> Backend::make_variant_problem(const LayerExamples&, const VariantShape&,
+                                                            const Context&) {
+  throw_missing(*this, "recoveries of layers with masks, biases or positions");
+}
 std::unique_ptr<LayerProblem> Backend::make_factor_problem(const LayerExamples&, const HeadRanks&,
                                                            const Context&) {
   throw_missing(*this, "recoveries in factors");

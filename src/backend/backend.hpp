@@ -21,6 +21,10 @@
 #include "headlens/execution.hpp"
 #include "headlens/info.hpp"
 
+namespace headlens {
+struct VariantShape;
+}
+
 namespace headlens::backend {
 
 class Backend;
@@ -90,6 +94,10 @@ class Backend {
   // The recovery of so many heads from examples.
   virtual std::unique_ptr<LayerProblem> make_layer_problem(const LayerExamples& examples, Index heads,
                                                            const Context& context);
+  // The same for layers with a mask, biases, rotary positions or padding (attention/variant_map.hpp).
+  virtual std::unique_ptr<LayerProblem> make_variant_problem(const LayerExamples& examples,
+                                                             const VariantShape& shape,
+                                                             const Context& context);
   // The same in factors of these ranks (factors.hpp), and its first-order phase from a start.
   virtual std::unique_ptr<LayerProblem> make_factor_problem(const LayerExamples& examples,
                                                             const HeadRanks& ranks, const Context& context);

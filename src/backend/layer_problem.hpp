@@ -23,6 +23,7 @@ struct LayerExamples {
   MatrixView<const double> x, y;
   Index tokens = 0;  // k
   std::vector<double> row_weights = {};
+  std::vector<Index> lengths = {};  // tokens of every example; empty where all have k
 };
 
 // What one choice of parameters gives; a machine keeps more beside it. Points are reused from step to step,

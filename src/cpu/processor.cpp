@@ -7,6 +7,7 @@
 #include "cpu/layer/factor_descent.hpp"
 #include "cpu/layer/factor_problem.hpp"
 #include "cpu/layer/variable_projection.hpp"
+#include "cpu/layer/variant_problem.hpp"
 #include "cpu/memory.hpp"
 #include "cpu/scorers/model_features.hpp"
 #include "cpu/scorers/scorers.hpp"
@@ -34,6 +35,11 @@ class Processor final : public backend::Backend {
                                                             const backend::Context& context) override {
     return std::make_unique<VariableProjection>(examples.x, examples.y, examples.tokens, heads,
                                                 context.threads, examples.row_weights);
+  }
+  std::unique_ptr<backend::LayerProblem> make_variant_problem(const backend::LayerExamples& examples,
+                                                              const VariantShape& shape,
+                                                              const backend::Context& context) override {
+    return std::make_unique<VariantProblem>(examples, shape, context.threads);
   }
   std::unique_ptr<backend::LayerProblem> make_factor_problem(const backend::LayerExamples& examples,
                                                              const backend::HeadRanks& ranks,

@@ -81,6 +81,11 @@ class ShardedBackend final : public backend::Backend {
                                                             Index heads, const Context& context) override {
     return own_.make_layer_problem(examples, heads, context);
   }
+  std::unique_ptr<backend::LayerProblem> make_variant_problem(const backend::LayerExamples& examples,
+                                                              const VariantShape& shape,
+                                                              const Context& context) override {
+    return own_.make_variant_problem(examples, shape, context);
+  }
   std::unique_ptr<backend::LayerProblem> make_factor_problem(const backend::LayerExamples& examples,
                                                              const backend::HeadRanks& ranks,
                                                              const Context& context) override {

@@ -119,6 +119,7 @@ void FourierOptions::validate() const {
 Fourier fourier_coefficients(const AttentionLayer& layer, const FourierOptions& options,
                              const Execution& execution) {
   const Heed heeding(execution);
+  require_plain(layer, "the Fourier transform");
   options.validate();
   const Index variables = 2 * layer.dim();
   require(options.degree <= variables, "fourier: degree ", options.degree,

@@ -24,8 +24,19 @@ const std::vector<Option<TeacherOptions>>& options_of<TeacherOptions>() {
         .more = ", for every head",
         .range = at_least(0)},
        &O::scale},
-      {{.name = "rank", .shown = "r", .help = "rank of Theta and W", .unset = "full", .range = at_least(1)},
+      {{.name = "rank",
+        .shown = "r",
+        .help = "rank of Theta and W; of Q and K with rotary positions",
+        .unset = "full; rotary: d/m",
+        .range = at_least(1)},
        &O::rank},
+      {{.name = "mask", .help = "tokens that a token sees: all, or those up to itself"}, choice<&O::mask>()},
+      {{.name = "bias", .help = "query biases, and a constant for value and output biases"}, &O::bias},
+      {{.name = "rotary",
+        .shown = "R",
+        .help = "rotary positions, as base=10000,layout=half (or interleaved), with share=0.5 where only a "
+                "part of the columns is turned; or none"},
+       &O::rotary},
       {{.name = "seed", .shown = "S", .help = "seed of the layer, the inputs and the noise"}, &O::seed},
   });
   return rows;
@@ -43,6 +54,9 @@ const std::vector<Option<ExampleOptions>>& options_of<ExampleOptions>() {
         .help = "standard deviation of Gaussian noise on Y",
         .range = at_least(0)},
        &O::noise},
+      {{.name = "padding",
+        .help = "examples of different lengths, 2 to k tokens at random; the file then holds lengths"},
+       &O::padding},
       {{.name = "seed", .shown = "S", .help = "seed of the inputs and the noise"}, &O::seed},
   });
   return rows;

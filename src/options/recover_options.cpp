@@ -44,6 +44,24 @@ const std::vector<Option<RecoverOptions>>& options_of<RecoverOptions>() {
             ": [heads in factors](recovery.md#layers-of-the-size-people-have) are what auto takes for tokens "
             "of more than 48 coordinates"},
        &O::rank},
+      {{.name = "variant",
+        .help = message(
+            "auto tries the usual masks, biases and rotary positions and names the simplest that explains "
+            "the labels (with ",
+            option("heads"), "); given takes the three options below")},
+       choice<&O::choice>()},
+      {{.name = "mask",
+        .help = "tokens that a token sees: all, or those up to itself (causal)",
+        .more = "; see [layers as people have them](layers.md)"},
+       choice<&O::mask>()},
+      {{.name = "bias",
+        .help = "query biases (a vector per head), and one constant for value and output biases"},
+       &O::bias},
+      {{.name = "rotary",
+        .shown = "R",
+        .help = "rotary positions, as base=10000,layout=half (or interleaved), with share=0.5 where only a "
+                "part of the columns is turned; or none"},
+       &O::rotary},
       {{.name = "starts", .shown = "R", .help = "starts for each number of heads", .range = at_least(1)},
        &O::starts},
       {{.name = "start",

@@ -11,6 +11,7 @@
 #include "headlens/layer.hpp"
 #include "headlens/recover.hpp"
 #include "headlens/tasks.hpp"
+#include "headlens/variant.hpp"
 
 namespace headlens::options {
 
@@ -37,6 +38,10 @@ inline constexpr std::string_view kWords<TaskMatrix> = "identity|shift|random";
 template <>
 inline constexpr std::string_view kWords<Inputs> = "signs|gaussian";
 template <>
+inline constexpr std::string_view kWords<Mask> = "none|causal";
+template <>
+inline constexpr std::string_view kWords<RotaryLayout> = "half|interleaved";
+template <>
 inline constexpr std::string_view kWords<HardKind> = "hard-parity|hard-rounding";
 template <>
 inline constexpr std::string_view kWords<WeightsFormat> = "auto|factors|torch|hf";
@@ -45,6 +50,8 @@ inline constexpr std::string_view kWords<RecoverMethod> =
     "varpro|sculpt|moments|gradient|brute-force|linear-algebra";
 template <>
 inline constexpr std::string_view kWords<RecoverStart> = "random|spectral";
+template <>
+inline constexpr std::string_view kWords<VariantChoice> = "given|auto";
 template <>
 inline constexpr std::string_view kWords<SculptForm> = "least-squares|lp";
 template <>

@@ -25,6 +25,9 @@
 #include "recover/sculpt/sculpt.hpp"
 #include "recover/search.hpp"
 #include "recover/unit_scales.hpp"
+#include "recover/variants/choose_variant.hpp"
+#include "recover/variants/recover_variant.hpp"
+#include "recover/variants/variant_structure.hpp"
 
 namespace headlens {
 namespace recovery {
@@ -83,6 +86,11 @@ void test_noisy(const Split& split, const Units& units, const Starts& starts, Ef
   const Whiteness white = residual_whiteness(split, found.best, options.seed, effort.threads());
   found.challenge.leaves_noise = white.is_noise();
   certificate.residual_z = std::max(std::abs(white.between_tokens), white.with_functions);
+  if (found.challenge.leaves_noise) {  // of a layer whose logits depend on places, say
+    const double z = distance_structure(split, found.best.theta, found.best.w, effort.threads());
+    found.challenge.leaves_noise = z < kStructure;
+    if (z >= kStructure) certificate.residual_z = std::max(*certificate.residual_z, z);
+  }
   // Heads that are faint or nearly parallel hide from random functions. Small problems try another head in
   // sharpen().
   if (found.challenge.leaves_noise && found.best.held_out_error < kNear &&
@@ -224,8 +232,26 @@ void recover_heads(const Split& split, const Units& units, const RecoverOptions&
   if (returned) recovery.layer = recovery.best;
 }
 
-Recovery recover_layer(const Examples& examples, const RecoverOptions& options, const Execution& execution) {
+// Tokens of very different sizes in different directions: found in coordinates in which all are one. The
+// others, and what is not found there, take the way of all layers.
+bool recover_uneven(const Examples& scaled, const Split& split, const Units& units,
+                    const RecoverOptions& options, Effort& effort, Recovery& recovery) {
+  if (!options.heads || wants_factors(options, scaled.dim()) ||
+      !takes_uneven(options, split, effort.threads()))
+    return false;
+  Recovery whitened;
+  recover_variant(scaled, split, units, options, effort, whitened);
+  if (whitened.certificate.status != RecoveryStatus::recovered) return false;
+  whitened.certificate.examples = recovery.certificate.examples;
+  whitened.certificate.held_out = recovery.certificate.held_out;
+  whitened.certificate.backend = recovery.certificate.backend;
+  recovery = std::move(whitened);
+  return true;
+}
+
+Recovery recover_layer(const Examples& examples, const RecoverOptions& asked, const Execution& execution) {
   const Heed heeding(execution);
+  RecoverOptions options = asked;
   const auto start = Clock::now();
   Effort effort(options, execution);
   Recovery recovery;
@@ -240,11 +266,15 @@ Recovery recover_layer(const Examples& examples, const RecoverOptions& options, 
   certificate.examples = examples.count();
   certificate.held_out = split.held_x.rows / split.tokens;
   certificate.backend = effort.context().machine.name();
-  const bool in_factors = any_layer && wants_factors(options, examples.dim()) &&
+  if (options.choice == VariantChoice::automatic) choose_variant(scaled, split, effort, options, certificate);
+  const bool is_variant =
+      wants_variant(options, examples) || recover_uneven(scaled, split, units, options, effort, recovery);
+  if (wants_variant(options, examples)) recover_variant(scaled, split, units, options, effort, recovery);
+  const bool in_factors = !is_variant && any_layer && wants_factors(options, examples.dim()) &&
                           recover_factors(split, units, options, effort, recovery);
   if (!any_layer)
     learn_parity(split, options, effort, recovery);
-  else if (!in_factors)
+  else if (!in_factors && !is_variant)
     recover_heads(split, units, options, effort, recovery);
   certificate.trials.push_back({certificate.heads, certificate.train_error, certificate.held_out_error});
   certificate.starts = effort.starts;
@@ -272,8 +302,20 @@ bool is_shown_alone(RecoverMethod method) {
   return method == RecoverMethod::moments || method == RecoverMethod::gradient;
 }
 
+LayerVariant RecoverOptions::variant() const {
+  LayerVariant out{mask, bias};
+  if (rotary != "none") out.rotary = read_rotary(rotary);
+  return out;
+}
+
 void RecoverOptions::validate() const {
   check_ranges(*this);
+  require(choice == VariantChoice::given || (variant().plain() && heads), option("variant"),
+          ": auto given, expected ", option("heads"), " with it, and neither ", option("mask"), " nor ",
+          option("bias"), " nor ", option("rotary"));
+  require((choice == VariantChoice::given && variant().plain()) || method == RecoverMethod::varpro,
+          option("method"), ": ", name(method),
+          " given, but layers with a mask, biases or rotary positions are recovered by varpro alone");
   require(steps == RecoverOptions{}.steps || method == RecoverMethod::gradient, option("steps"), ": ", steps,
           " given, but only method gradient counts them; the method is ", name(method));
   const bool plain_sculpting =

@@ -183,6 +183,7 @@ RecoverInputs recover_inputs(const StudyValues& inputs, std::uint64_t seed) {
   if (in.flag("heads-known")) out.recover.heads = out.hard ? 2 * out.hard->size : in.whole("heads");
   take(in, {"max-heads", "method", "start", "starts"}, out.recover);
   if (in.has("time-limit")) out.recover.time_limit_seconds = in.real("time-limit");
+  if (in.has("factor-rank")) out.recover.rank = text(in.value("factor-rank"));
   out.recover.seed = derived(seed, "study-starts");
   return out;
 }

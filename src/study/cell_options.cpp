@@ -112,6 +112,8 @@ const std::vector<CellOption>& recover_options() {
       from<H>("levels", "values of the label of hard-rounding, 2 to modulus"),
       {"flips", Kind::real, 0.0, "of a hard layer: share of examples that get the labels of a neighbour"},
       silent({"time-limit", Kind::real, 0.0, "seconds per cell; 0: none"}),
+      silent({"factor-rank", Kind::whole_or_word, word("auto"),
+              "rank of the factors that recovery looks for: auto, full or a number"}),
       silent({"width", Kind::whole_or_word, word("auto"),
               "hidden coordinates of hard-rounding: a number, or auto (half of heads)"})};
   return options;
@@ -158,14 +160,16 @@ std::string why_not(std::string_view option, StudyCommand command, const NamedIn
   return "";
 }
 
-// n = ceil(c m d (d + e) / (k e)): c equations per unknown. Hard layers have k = 2 and e = 1.
+// n = ceil(c unknowns / (k e)): c equations per unknown. Theta and W have m d (d + e), heads of rank r have m
+// r (3 d + e) in factors. Hard layers have k = 2 and e = 1.
 std::int64_t count_of(const NamedInputs& in) {
   const bool generic = in.word("layer") == "generic";
   const double c = in.real("examples-per-unknown");
   const auto d = static_cast<double>(in.whole("dim")),
              k = generic ? static_cast<double>(in.whole("tokens")) : 2;
   const double e = !generic ? 1 : in.whole("outputs") > 0 ? static_cast<double>(in.whole("outputs")) : d;
-  const double unknowns = static_cast<double>(in.whole("heads")) * d * (d + e);
+  const auto m = static_cast<double>(in.whole("heads")), r = static_cast<double>(in.whole("rank"));
+  const double unknowns = generic && r > 0 ? m * r * (3 * d + e) : m * d * (d + e);
   const double count = std::ceil(c * unknowns / (k * e));
   require(c > 0 && count >= 1 && count < 1e12, option("examples-per-unknown"), ": ", c,
           " given, expected a number above 0");

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "studies.hpp"
+#include "study/cell_inputs.hpp"
 #include "study/cell_options.hpp"
 
 namespace headlens::test {
@@ -111,6 +112,20 @@ TEST(Options, ExamplesPerUnknown) {
   EXPECT_EQ(count(2.0, 0), "24");
   EXPECT_EQ(count(2.01, 0), "25");
   EXPECT_EQ(count(1.0, 1), "54");
+}
+
+// Heads of rank r have m r (3 d + e) unknowns, in the factors that recovery is told to look for.
+TEST(Options, ExamplesPerUnknownOfTheFactors) {
+  const StudyValues inputs = complete_inputs(StudyCommand::recover, {{"heads", std::int64_t{3}},
+                                                                     {"dim", std::int64_t{8}},
+                                                                     {"outputs", std::int64_t{4}},
+                                                                     {"rank", std::int64_t{2}},
+                                                                     {"factor-rank", std::int64_t{2}},
+                                                                     {"tokens", std::int64_t{5}},
+                                                                     {"examples-per-unknown", 10.0}});
+  EXPECT_EQ(value(inputs, "count"), "84");  // 10 * 3 * 2 * 28 / (5 * 4)
+  EXPECT_EQ(recover_inputs(inputs, 1).recover.rank, "2");
+  EXPECT_THROW(complete_inputs(StudyCommand::recover, {{"factor-rank", std::string("low")}}), Error);
 }
 
 // Options that came later are left out at their defaults, so that older stores keep their cells.

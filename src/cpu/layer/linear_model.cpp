@@ -21,8 +21,12 @@ constexpr Index kTileRows = 64;
 }  // namespace
 
 void Preconditioner::refresh(const VariableProjection& problem, const Point& point) {
-  curvature_ = problem.curvature(point, 32 * problem.heads() + 64);
-  threads_ = problem.threads();
+  set(problem.curvature(point, 32 * problem.heads() + 64), problem.threads());
+}
+
+void Preconditioner::set(Matrix<double> curvature, int threads) {
+  curvature_ = std::move(curvature);
+  threads_ = threads;
 }
 
 void Preconditioner::shift(double mu) {

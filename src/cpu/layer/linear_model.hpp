@@ -10,6 +10,7 @@ namespace headlens::cpu {
 class Preconditioner {
  public:
   void refresh(const VariableProjection& problem, const Point& point);
+  void set(Matrix<double> curvature, int threads);
   void shift(double mu);
   // a (B + mu)^-1 for a (d, m d); a itself if B + mu cannot be factored.
   template <class T>

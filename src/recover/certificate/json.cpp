@@ -77,6 +77,13 @@ Json trials_json(const Certificate& c) {
   return out;
 }
 
+Json variants_json(const Certificate& c) {
+  Json out = Json::array();
+  for (const VariantTrial& trial : c.variant_trials)
+    out.push_back({{"variant", name(trial.variant)}, {"held_out_error", trial.held_out_error}});
+  return out;
+}
+
 Json heads_json(const Certificate& c) {
   Json out = Json::array();
   for (const HeadReport& head : c.per_head)
@@ -113,6 +120,9 @@ Json phases_json(const Certificate& c) {
 
 std::string to_json(const Certificate& c) {
   const Json out{{"status", name(c.status)},
+                 {"variant", name(c.variant)},
+                 {"variant_evidence", variants_json(c)},
+                 {"span_dimension", c.span_dimension ? Json(*c.span_dimension) : Json(nullptr)},
                  {"reason", c.reason},
                  {"advice", c.advice.spelled(on_command_line)},
                  {"heads_in_doubt", c.heads_in_doubt},

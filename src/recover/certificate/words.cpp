@@ -128,6 +128,14 @@ std::string heads_text(const Certificate& c) {
 
 std::string in_words(const Certificate& c, const Spelling& spelling) {
   std::string text = fmt::format("status            {}\n", name(c.status));
+  for (const VariantTrial& trial : c.variant_trials)
+    text += fmt::format("tried             {}: held-out error {:.1e}\n", name(trial.variant),
+                        trial.held_out_error);
+  if (!c.variant.plain()) text += fmt::format("variant           {}\n", name(c.variant));
+  if (c.span_dimension)
+    text += fmt::format(
+        "span              the tokens span {} dimensions; heads are determined there, and zero beyond\n",
+        *c.span_dimension);
   if (!c.reason.empty()) text += fmt::format("why               {}\n", c.reason);
   if (!c.advice.empty()) text += fmt::format("what next         {}\n", c.advice.spelled(spelling));
   const std::string held_out =

@@ -11,8 +11,9 @@ namespace {
 
 class FixedModel final : public backend::LinearModel {
  public:
-  FixedModel(std::unique_ptr<backend::LinearModel> model, const Factors& factors, double curvature)
-      : model_(std::move(model)), factors_(factors), curvature_(curvature) {}
+  FixedModel(std::unique_ptr<backend::LinearModel> model, const GaugeFixed::Part& part, double curvature,
+             const Factors* factors)
+      : model_(std::move(model)), part_(part), curvature_(curvature), factors_(factors) {}
 
   void move_to(const backend::LayerPoint& point) override { model_->move_to(point); }
   void refresh_preconditioner(const backend::LayerPoint& point) override {
@@ -29,26 +30,34 @@ class FixedModel final : public backend::LinearModel {
   void adjoint(MatrixView<const double> z, MatrixView<double> dp) override { model_->adjoint(z, dp); }
   void normal_product(MatrixView<const double> a, MatrixView<double> out) override {
     model_->normal_product(a, out);
-    const Matrix<double> fixed = gauge_part(factors_, a);
+    const Matrix<double> fixed = part_(a);
     for (Index i = 0; i < out.rows; ++i)
       for (Index j = 0; j < out.cols; ++j) out(i, j) += curvature_ * fixed(i, j);
   }
   Matrix<double> best_w(MatrixView<const double> z) override { return model_->best_w(z); }
   std::unique_ptr<backend::Directions> directions() override {
-    auto own = model_->directions({factors_.ranks, factors_.values, curvature_});
+    std::unique_ptr<backend::Directions> own;
+    if (factors_) own = model_->directions({factors_->ranks, factors_->values, curvature_});
     return own ? std::move(own) : LinearModel::directions();
   }
 
  private:
   std::unique_ptr<backend::LinearModel> model_;
-  const Factors& factors_;
+  const GaugeFixed::Part& part_;
   double curvature_;
+  const Factors* factors_;  // where the part is that of factors
 };
 
 }  // namespace
 
+GaugeFixed::GaugeFixed(const backend::LayerProblem& problem, const Factors& factors, double curvature)
+    : problem_(problem),
+      part_([&factors](MatrixView<const double> a) { return gauge_part(factors, a); }),
+      curvature_(curvature),
+      factors_(&factors) {}
+
 std::unique_ptr<backend::LinearModel> GaugeFixed::make_linear_model() const {
-  return std::make_unique<FixedModel>(problem_.make_linear_model(), factors_, curvature_);
+  return std::make_unique<FixedModel>(problem_.make_linear_model(), part_, curvature_, factors_);
 }
 
 Matrix<double> gauge_part(const Factors& factors, MatrixView<const double> a) {

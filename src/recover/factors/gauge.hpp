@@ -13,9 +13,13 @@ namespace headlens::recovery {
 
 class GaugeFixed final : public backend::LayerProblem {
  public:
-  // Both outlive this. The factors are balanced, and are those of the points that will be asked about.
-  GaugeFixed(const backend::LayerProblem& problem, const Factors& factors, double curvature)
-      : problem_(problem), factors_(factors), curvature_(curvature) {}
+  // part: the projection of a direction onto those that change no head, at the points that will be asked
+  // about.
+  using Part = std::function<Matrix<double>(MatrixView<const double>)>;
+  GaugeFixed(const backend::LayerProblem& problem, Part part, double curvature)
+      : problem_(problem), part_(std::move(part)), curvature_(curvature) {}
+  // The part at these factors, which are balanced and outlive this: a machine may compute it.
+  GaugeFixed(const backend::LayerProblem& problem, const Factors& factors, double curvature);
 
   Index rows() const override { return problem_.rows(); }
   Index tokens() const override { return problem_.tokens(); }
@@ -42,11 +46,12 @@ class GaugeFixed final : public backend::LayerProblem {
 
  private:
   const backend::LayerProblem& problem_;
-  const Factors& factors_;
+  Part part_;
   double curvature_;
+  const Factors* factors_ = nullptr;
 };
 
-// The part of a (d, 2 a + b) that changes no head.
+// The part of a (d, 2 a + b) that changes no head, at balanced factors.
 Matrix<double> gauge_part(const Factors& factors, MatrixView<const double> a);
 
 }  // namespace headlens::recovery

@@ -224,7 +224,7 @@ void explain_search(const Split& white, const FactorSearch& search, const Challe
     c.reason = fmt::format(
         "Descent fits the training examples (error {:.1e}) but not the held-out ones ({:.1e}): the examples "
         "give {:.1f} "
-        "equations per unknown of heads of rank {}, and descent needs about 50.",
+        "equations per unknown of heads of rank {}, and descent needs 12 to 24.",
         search.best.train_error, search.best.held_out_error, equations, first_rank(white, options));
     c.advice = "Give more examples; where you can choose them, take 4 to 8 tokens per example.";
   } else if (noise.leaves_noise) {

@@ -15,7 +15,8 @@ constexpr double kTrim = 30;         // singular values below so many errors, as
 constexpr double kNoTrim = 1e-9;     // and never those above this share once all digits are there
 constexpr double kRounding = 1e-11;  // held-out errors below this are all the same
 constexpr int kMostStarts = 4;
-constexpr int kMostRounds = 4;  // of reducing
+constexpr int kMostRounds = 4;     // of reducing
+constexpr double kTrimAt = 1e-12;  // relative squares at which surplus ranks show, and are trimmed
 
 // Heads whose logits are below `size` take the plain mean: no columns of Q and K.
 Factors without_faint_logits(const Factors& factors, double size) {
@@ -29,7 +30,7 @@ Factors without_faint_logits(const Factors& factors, double size) {
 }
 
 // Do fewer singular values and heads explain the labels as well? Surplus ones slow Newton down, because the
-// product of two vanishing factors is flat.
+// product of two vanishing factors is flat. The last digits are found with those that are left.
 Polished reduce_factors(const Split& thin, Polished found, const RecoverOptions& options, Effort& effort) {
   const double share = std::max(kNoTrim, kTrim * found.factors.held_out_error);
   if (!(share < 0.5)) return found;
@@ -37,7 +38,8 @@ Polished reduce_factors(const Split& thin, Polished found, const RecoverOptions&
                                  share, share, effort.threads());
   const bool same =
       fewer.ranks.logits == found.factors.ranks.logits && fewer.ranks.values == found.factors.ranks.values;
-  if (same) return found;
+  const bool done = found.factors.held_out_error < kRounding || found.status == LmStatus::minimum;
+  if (same && done) return found;
   Polished trimmed = polish(thin, fewer, {.damping = 1e-5, .ridge = 1e-8}, "reduce", effort);
   const double allowed = std::max(kRounding, 0.5 * found.factors.held_out_error);
   return trimmed.factors.held_out_error < allowed ? std::move(trimmed) : std::move(found);
@@ -63,8 +65,8 @@ class Newton final : public Successor {
       return balanced(merge_heads(descended, options_.heads), 0, 0, effort_.threads());
     });
     const Split thin = first_equations(white_, start.ranks, kPolishEquations);
-    Polished next =
-        timed_in(certificate_, "polish", [&] { return polish(thin, start, {}, "polish", effort_); });
+    Polished next = timed_in(certificate_, "polish",
+                             [&] { return polish(thin, start, {.tolerance = kTrimAt}, "polish", effort_); });
     keep(next);
     for (int round = 0; round < kMostRounds && !effort_.expired(); ++round) {
       const double before = next.factors.held_out_error;

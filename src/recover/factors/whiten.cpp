@@ -5,6 +5,7 @@
 #include <limits>
 #include <utility>
 
+#include "headlens/error.hpp"
 #include "linalg/blas.hpp"
 #include "linalg/eigen.hpp"
 #include "linalg/gram.hpp"
@@ -24,14 +25,25 @@ Matrix<double> turned(MatrixView<const double> x, const Matrix<double>& turn, in
   return out;
 }
 
-}  // namespace
-
-Whitening whiten(const Split& split, int threads) {
+SymmetricEigen second_moment(const Split& split, int threads) {
   const Index d = split.train_x.cols;
   Matrix<double> moment = Matrix<double>::zeros(d, d);
   add_inner(split.train_x, moment.view(), threads);
   for (Index i = 0; i < d * d; ++i) moment.data()[i] /= static_cast<double>(split.train_x.rows);
-  const SymmetricEigen eigen = symmetric_eigen(moment.view());
+  return symmetric_eigen(moment.view());
+}
+
+}  // namespace
+
+double second_moment_ratio(const Split& split, int threads) {
+  const SymmetricEigen eigen = second_moment(split, threads);
+  const bool full = eigen.ok() && eigen.values.front() > kNothing * eigen.values.back();
+  return full ? eigen.values.back() / eigen.values.front() : std::numeric_limits<double>::infinity();
+}
+
+Whitening whiten(const Split& split, int threads) {
+  const Index d = split.train_x.cols;
+  const SymmetricEigen eigen = second_moment(split, threads);
   Whitening out;
   const double largest = eigen.ok() ? eigen.values.back() : 0;
   if (!(largest > 0)) return out;
@@ -47,6 +59,26 @@ Whitening whiten(const Split& split, int threads) {
   out.turn = Matrix<double>(d, d);
   gemm(Trans::yes, Trans::no, 1.0, std::as_const(scaled).view(), std::as_const(scaled).view(), 0.0,
        out.turn.view());
+  out.train_x = turned(split.train_x, out.turn, threads);
+  out.held_x = turned(split.held_x, out.turn, threads);
+  return out;
+}
+
+Whitening whiten_span(const Split& split, int threads) {
+  const Index d = split.train_x.cols;
+  const SymmetricEigen eigen = second_moment(split, threads);
+  require(eigen.ok() && eigen.values.back() > 0, "X: all tokens of the training examples are zero");
+  const auto seen = [&](Index j) {
+    return eigen.values[static_cast<std::size_t>(j)] > kNothing * eigen.values.back();
+  };
+  Index first = 0;  // eigenvalues rise
+  while (!seen(first)) ++first;
+  Whitening out;
+  out.plain = false;
+  out.turn = Matrix<double>(d, d - first);
+  for (Index j = first; j < d; ++j)
+    for (Index i = 0; i < d; ++i)
+      out.turn(i, j - first) = eigen.vectors(j, i) / std::sqrt(eigen.values[static_cast<std::size_t>(j)]);
   out.train_x = turned(split.train_x, out.turn, threads);
   out.held_x = turned(split.held_x, out.turn, threads);
   return out;

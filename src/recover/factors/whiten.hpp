@@ -10,11 +10,15 @@ namespace headlens::recovery {
 
 struct Whitening {
   bool plain = true;    // T = 1
-  Matrix<double> turn;  // T (d, d), symmetric; zero outside the span of the tokens
+  Matrix<double> turn;  // T (d, d), symmetric, zero outside the span of the tokens; (d, s) of whiten_span()
   Matrix<double> train_x, held_x;
 };
 
 Whitening whiten(const Split& split, int threads);
+// In s coordinates of the span of the tokens: T (d, s), T^T C T = 1. Error if all tokens are zero.
+Whitening whiten_span(const Split& split, int threads);
+// Largest over smallest eigenvalue of C; infinite where the tokens do not span all directions.
+double second_moment_ratio(const Split& split, int threads);
 Split in_white(const Whitening& whitening, const Split& split);  // views of the whitening
 // The largest factor by which undoing grows a column: |D T| with D the units of the coordinates.
 double stretch(const Whitening& whitening, const std::vector<double>& units);

@@ -1,0 +1,181 @@
+#include "attention/variant_file.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "headlens/error.hpp"
+#include "linalg/blas.hpp"
+
+namespace headlens {
+namespace {
+
+Array in_double(const Array& array, const std::string& name, const char* what) {
+  Array out(DType::f64, array.shape());
+  for (Index i = 0; i < array.size(); ++i) {
+    const double value = out.data<double>()[i] = array.at(i);
+    require(std::isfinite(value), name, ": ", what, " holds ", value, " at flat index ", i,
+            ", expected finite values");
+  }
+  return out;
+}
+
+const Array* find(const NamedArrays& arrays, const char* key) {
+  const auto found = arrays.find(key);
+  return found == arrays.end() ? nullptr : &found->second;
+}
+
+const Array& need(const NamedArrays& arrays, const char* key, const std::string& file) {
+  const Array* array = find(arrays, key);
+  require(array != nullptr, file, ": array '", key, "' is missing: a layer with rotary positions has it");
+  return *array;
+}
+
+Rotary rotary_of(const Array& array, const std::string& file) {
+  const bool three = array.size() == 3;
+  const double base = three ? array.at(0) : 0, layout = three ? array.at(1) : 0,
+               share = three ? array.at(2) : 0;
+  require(base > 1 && std::isfinite(base) && (layout == 0 || layout == 1) && share > 0 && share <= 1, file,
+          ": rotary is ", array.describe(),
+          ", expected three numbers: a base above 1, the layout (0 half, 1 interleaved), the share that is "
+          "turned");
+  return {base, layout == 0 ? RotaryLayout::half : RotaryLayout::interleaved, share};
+}
+
+// V (m, d, s) and O (m, s, e), multiplied.
+Array product_of(const Array& v, const Array& o, const std::string& file) {
+  require(v.rank() == 3 && o.rank() == 3 && v.dim(0) == o.dim(0) && v.dim(2) == o.dim(1) && v.size() > 0 &&
+              o.size() > 0,
+          file, ": V has shape ", format_shape(v.shape()), " and O has shape ", format_shape(o.shape()),
+          ", expected (m, d, s) and (m, s, e)");
+  Array w(DType::f64, {v.dim(0), v.dim(1), o.dim(2)});
+  const auto slice = [](const Array& a, Index i) {
+    return MatrixView<const double>(a.data<double>() + i * a.dim(1) * a.dim(2), a.dim(1), a.dim(2));
+  };
+  for (Index i = 0; i < v.dim(0); ++i)
+    gemm(Trans::no, Trans::no, 1.0, slice(v, i), slice(o, i), 0.0,
+         MatrixView<double>(w.data<double>() + i * v.dim(1) * o.dim(2), v.dim(1), o.dim(2)));
+  return w;
+}
+
+void check_rotary(const AttentionLayer& layer, const std::string& name) {
+  const auto &w = layer.w.shape(), &q = layer.q.shape();
+  require(w.size() == 3 && layer.w.size() > 0, name, ": W has shape ", format_shape(w),
+          ", expected (m, d, e)");
+  require(q.size() == 3 && q[0] == w[0] && q[1] == w[1] && q[2] > 0 && layer.k.shape() == q, name,
+          ": Q has shape ", format_shape(q), " and K has shape ", format_shape(layer.k.shape()),
+          ", expected (", w[0], ", ", w[1], ", r) for both");
+  require(layer.variant.rotary->pairs(q[2]) > 0, name, ": rotary positions turn pairs of columns, but Q has ",
+          q[2], " and ", name, " says that a share of ", layer.variant.rotary->share, " is turned");
+}
+
+}  // namespace
+
+AttentionLayer take_variant(NamedArrays& arrays, const std::string& file) {
+  AttentionLayer layer;
+  if (const Array* causal = find(arrays, "causal"); causal && causal->size() == 1 && causal->at(0) != 0)
+    layer.variant.mask = Mask::causal;
+  if (const Array* groups = find(arrays, "kv_groups"); groups && groups->size() == 1)
+    layer.variant.kv_groups = static_cast<Index>(groups->at(0));
+  for (const auto& [key, to] : {std::pair{"query_bias", &layer.query_bias}, {"constant", &layer.constant}})
+    if (const Array* array = find(arrays, key)) {
+      layer.variant.bias = true;
+      *to = in_double(*array, file, key);
+    }
+  const Array* rotary = find(arrays, "rotary");
+  if (!rotary) return layer;
+  layer.variant.rotary = rotary_of(*rotary, file);
+  layer.q = in_double(need(arrays, "Q", file), file, "Q");
+  layer.k = in_double(need(arrays, "K", file), file, "K");
+  if (const Array* w = find(arrays, "W"))
+    layer.w = in_double(*w, file, "W");
+  else
+    layer.w = product_of(in_double(need(arrays, "V", file), file, "V"),
+                         in_double(need(arrays, "O", file), file, "O"), file);
+  return layer;
+}
+
+void add_variant(const AttentionLayer& layer, NamedArrays& arrays) {
+  const LayerVariant& variant = layer.variant;
+  if (variant.mask == Mask::causal) arrays.emplace("causal", Array::from(std::vector<std::int64_t>{1}, {1}));
+  if (variant.kv_groups > 0)
+    arrays.emplace("kv_groups",
+                   Array::from(std::vector<std::int64_t>{static_cast<std::int64_t>(variant.kv_groups)}, {1}));
+  if (variant.bias) {
+    arrays.emplace("query_bias", layer.query_bias);
+    arrays.emplace("constant", layer.constant);
+  }
+  if (!variant.rotary) return;
+  arrays.emplace("Q", layer.q);
+  arrays.emplace("K", layer.k);
+  const double layout = variant.rotary->layout == RotaryLayout::half ? 0 : 1;
+  arrays.emplace("rotary",
+                 Array::from(std::vector<double>{variant.rotary->base, layout, variant.rotary->share}, {3}));
+}
+
+AttentionLayer check_layer(AttentionLayer layer, const std::string& name) {
+  if (layer.variant.rotary)
+    check_rotary(layer, name);
+  else {
+    AttentionLayer plain = make_layer(std::move(layer.theta), std::move(layer.w), name);
+    layer.theta = std::move(plain.theta);
+    layer.w = std::move(plain.w);
+  }
+  require(layer.variant.kv_groups >= 0 &&
+              (layer.variant.kv_groups == 0 || layer.heads() % layer.variant.kv_groups == 0),
+          name, ": kv_groups is ", layer.variant.kv_groups, ", which does not divide ", layer.heads(),
+          " heads");
+  if (!layer.variant.bias) return layer;
+  const std::vector<Index> u{layer.heads(), layer.dim()}, c{layer.outputs()};
+  if (layer.query_bias.size() == 0) layer.query_bias = Array(DType::f64, u);
+  if (layer.constant.size() == 0) layer.constant = Array(DType::f64, c);
+  require(layer.query_bias.shape() == u, name, ": query_bias has shape ",
+          format_shape(layer.query_bias.shape()), ", expected ", format_shape(u));
+  require(layer.constant.shape() == c, name, ": constant has shape ", format_shape(layer.constant.shape()),
+          ", expected ", format_shape(c));
+  return layer;
+}
+
+void require_plain(const AttentionLayer& layer, const std::string& reader) {
+  require(layer.variant.plain(), reader,
+          " reads plain layers, without mask, biases and positions; this layer has: ",
+          headlens::name(layer.variant));
+}
+
+std::vector<Index> read_lengths(const Array& lengths, const Array& x, const std::string& name) {
+  require(lengths.shape() == std::vector<Index>{x.dim(0)} && lengths.dtype() != DType::boolean, name,
+          ": lengths is ", lengths.describe(), ", expected whole numbers (", x.dim(0), ",)");
+  std::vector<Index> out;
+  for (Index i = 0; i < lengths.size(); ++i) {
+    const double length = lengths.at(i);
+    require(length >= 1 && length <= static_cast<double>(x.dim(1)) && length == std::floor(length), name,
+            ": lengths holds ", length, " at index ", i, ", expected whole numbers from 1 to ", x.dim(1),
+            ", the tokens of an example");
+    out.push_back(static_cast<Index>(length));
+  }
+  const bool full = std::all_of(out.begin(), out.end(), [&](Index length) { return length == x.dim(1); });
+  return full ? std::vector<Index>{} : out;
+}
+
+Array without_padding(const Array& array, const std::vector<Index>& lengths) {
+  Array out(DType::f64, array.shape());
+  const Index k = array.dim(1), width = array.dim(2);
+  for (std::size_t i = 0; i < lengths.size(); ++i)
+    for (Index j = 0; j < lengths[i] * width; ++j) {
+      const Index at = static_cast<Index>(i) * k * width + j;
+      out.data<double>()[at] = array.at(at);
+    }
+  return out;
+}
+
+Examples make_examples(Array x, Array y, const Array& lengths, const std::string& name) {
+  require(x.rank() == 3 && y.rank() == 3, name, ": X has shape ", format_shape(x.shape()),
+          " and Y has shape ", format_shape(y.shape()), ", expected (n, k, d) and (n, k, e)");
+  std::vector<Index> own = read_lengths(lengths, x, name);
+  if (own.empty() || y.dim(0) != x.dim(0) || y.dim(1) != x.dim(1))
+    return make_examples(std::move(x), std::move(y), name);
+  Examples out = make_examples(without_padding(x, own), without_padding(y, own), name);
+  out.lengths = std::move(own);
+  return out;
+}
+
+}  // namespace headlens

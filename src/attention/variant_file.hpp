@@ -1,0 +1,18 @@
+// The parts of files that say what variant a layer is, and how long examples are (headlens/layer.hpp).
+#pragma once
+
+#include "headlens/arrays.hpp"
+#include "headlens/layer.hpp"
+
+namespace headlens {
+
+// Variant and biases, and with rotary positions Q, K and W; Theta and W are left where they are otherwise.
+AttentionLayer take_variant(NamedArrays& arrays, const std::string& file);
+void add_variant(const AttentionLayer& layer, NamedArrays& arrays);
+
+// `lengths` (n) of an examples file: empty where all examples have all tokens.
+std::vector<Index> read_lengths(const Array& lengths, const Array& x, const std::string& name);
+// In float64, zero beyond the lengths: whatever stood there, NaN included.
+Array without_padding(const Array& array, const std::vector<Index>& lengths);
+
+}  // namespace headlens

@@ -1,0 +1,303 @@
+#include "recover/variants/recover_variant.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "attention/head_content.hpp"
+#include "base/memory.hpp"
+#include "headlens/error.hpp"
+#include "headlens/options.hpp"
+#include "linalg/blas.hpp"
+#include "linalg/svd.hpp"
+#include "linalg/vector_space.hpp"
+#include "recover/certificate/token_span.hpp"
+#include "recover/certificate/whiteness.hpp"
+#include "recover/factors/phases.hpp"
+#include "recover/variants/variant_proof.hpp"
+#include "recover/variants/variant_structure.hpp"
+
+namespace headlens::recovery {
+namespace {
+
+constexpr double kAgreement = 0.05;  // relative distance at which two starts have found the same noisy heads
+constexpr double kWidestNoisyBar = 0.5;
+constexpr double kFewestEquations = 1;
+constexpr double kUneven = 100, kNearlySingular = 1e10;  // largest over smallest second moment of the tokens
+
+double predicted_bytes(const VariantData& data, Index heads) {
+  const VariantShape shape = data.shape(heads);
+  const double rows = static_cast<double>(data.split.train_x.rows),
+               k = static_cast<double>(data.split.tokens), e = static_cast<double>(data.split.train_y.cols),
+               m = static_cast<double>(heads), z = static_cast<double>(shape.columns()),
+               b = static_cast<double>(shape.features());
+  // Two points, tangents in both precisions, images of conjugate gradients, Gram matrices and factors.
+  const double point = 8 * (z + m * k + b + m * e + e), tangents = 12 * (z + m * k + m * e + b);
+  return rows * (2 * point + tangents + 40 * e) + 8 * (6 * b * b + 24 * z * static_cast<double>(shape.dim));
+}
+
+VariantOutside outside_of(const Whitening& whitening, const Units& units, Index dim) {
+  const Index inside = whitening.plain ? dim : whitening.turn.cols();
+  VariantOutside out{Matrix<double>::zeros(dim, inside), units.labels};
+  for (Index a = 0; a < dim; ++a)
+    for (Index b = 0; b < inside; ++b)
+      out.m(a, b) = std::scalbn(whitening.plain ? static_cast<double>(a == b) : whitening.turn(a, b),
+                                -units.tokens[static_cast<std::size_t>(a)]);
+  return out;
+}
+
+// Labels with noise: what is left must be noise, and another start must agree.
+struct NoiseTest {
+  bool leaves_noise = false, agrees = false, bars_tell = false;
+  std::vector<HeadBound> bars = {};
+};
+NoiseTest test_noise(const VariantData& data, const VariantOutside& outside, const RecoverOptions& options,
+                     const VariantCandidate& best, Effort& effort, Certificate& certificate) {
+  NoiseTest out;
+  const Whiteness white = residual_whiteness(data.split, residual_of(data, best, effort.threads()),
+                                             best.shape.heads, options.seed);
+  const double distances = distance_structure(data, best, effort.threads());
+  certificate.residual_z = std::max({std::abs(white.between_tokens), white.with_functions, distances});
+  out.leaves_noise = white.is_noise() && distances < kStructure;
+  if (!out.leaves_noise) return out;
+  for (int again = 0; again < options.starts && !out.agrees && !effort.expired(); ++again) {
+    const VariantCandidate other = search_variant(
+        data, best.shape.heads, 1, options.seed + 1000 + static_cast<std::uint64_t>(again), effort);
+    out.agrees = variant_distance(other, best) < kAgreement;
+  }
+  if (!out.agrees || effort.expired()) return out;
+  const VariantBars bars = variant_bars(data, outside, best, VariantLabels::noisy, options.seed, effort);
+  if (!bars.resolved) return out;
+  certificate.noise = bars.noise;
+  certificate.smallest_singular_value = bars.response;
+  out.bars = bars.relative;
+  out.bars_tell = std::all_of(bars.relative.begin(), bars.relative.end(), [](const HeadBound& bar) {
+    return bar.theta < kWidestNoisyBar && bar.w < kWidestNoisyBar;
+  });
+  return out;
+}
+
+// At a minimum that is not zero, bars count on being at it.
+VariantCandidate settle(const VariantData& data, VariantCandidate best, Effort& effort) {
+  const VariantShape shape = best.shape;
+  const LmOptions tight{.ridge = 1e-14, .mu = 1e-6, .stall_steps = 8, .flat = kTight};
+  return solve_from(data, shape, std::move(best.parameters), tight, "polish", effort);
+}
+
+RecoveryStatus status_of(const VariantData& data, const VariantCandidate& best, const Proof& proof,
+                         const NoiseTest& noise, bool late) {
+  if (best.held_out_error < kProof) {
+    if (proof.doubt == Doubt::none) return RecoveryStatus::recovered;
+    if (proof.doubt == Doubt::few_distinct) return RecoveryStatus::needs_more_examples;
+    return late ? RecoveryStatus::stalled : RecoveryStatus::not_identified;
+  }
+  if (late) return RecoveryStatus::stalled;
+  const double equations = equations_per_unknown(data, best.shape.heads);
+  if (equations < kFewestEquations) return RecoveryStatus::needs_more_examples;
+  if (noise.leaves_noise && noise.agrees && noise.bars_tell) return RecoveryStatus::approximate;
+  return best.train_error < 0.5 * best.held_out_error ? RecoveryStatus::needs_more_examples
+                                                      : RecoveryStatus::not_identified;
+}
+
+struct Words {
+  std::string reason;
+  Text advice;
+};
+
+Words doubt_words(const Proof& proof) {
+  switch (proof.doubt) {
+    case Doubt::mirror:
+      return {"The examples have two tokens or fewer: a head and its mirror image fit them equally well.",
+              "Give examples of three tokens or more."};
+    case Doubt::few_tokens:
+      return {
+          "The tokens fall into groups whose spans are independent: parts of heads could be exchanged on one "
+          "group alone.",
+          "Give tokens in general position."};
+    case Doubt::mean_unseen:
+      return {
+          "In all examples the mean of the tokens lacks a direction: a head that takes the plain mean would "
+          "not show.",
+          "Give examples whose mean varies in every direction."};
+    case Doubt::few_distinct:
+      return {"The held-out examples repeat the others, so predicting them proves little.",
+              "Give more different examples."};
+    case Doubt::structure:
+      return {
+          "What is left of the labels is more than the rounding of float64: something is not explained yet.",
+          message("Give more examples, or check ", option("mask"), ", ", option("bias"), " and ",
+                  option("rotary"), ".")};
+    case Doubt::another_layer:
+      return {"Nudged by a thousandth, the heads did not come back: other heads explain the labels as well.",
+              "Give more examples."};
+    default:
+      return {"The labels are explained, but an error of more than 1% of a head would hardly change a label.",
+              "Give more examples, or tokens that vary in every direction."};
+  }
+}
+
+void explain_variant(const VariantData& data, const VariantCandidate& best, const Proof& proof,
+                     const NoiseTest& noise, Certificate& c) {
+  Words words;
+  if (c.status == RecoveryStatus::stalled)
+    words = {fmt::format("The time limit came first; {} heads leave {:.1e} of the held-out labels so far.",
+                         best.shape.heads, best.held_out_error),
+             message("Raise ", option("time-limit"), ".")};
+  else if (best.held_out_error < kProof)
+    words = doubt_words(proof);
+  else if (c.status == RecoveryStatus::needs_more_examples)
+    words = {
+        fmt::format("The training labels are explained to {:.1e}, the held-out ones to {:.1e}: the examples "
+                    "give {:.1f} equations per unknown.",
+                    best.train_error, best.held_out_error, equations_per_unknown(data, best.shape.heads)),
+        "Give more examples: 8 equations per unknown are plenty."};
+  else if (noise.leaves_noise)
+    words = {noise.agrees ? "The labels are too noisy: errors of half the size of a head would not show."
+                          : "Several starts explain the labels up to noise, with different heads.",
+             "Give more examples, or labels with less noise."};
+  else
+    words = {fmt::format(
+                 "{} heads (variant: {}) leave {:.1e} of the held-out labels, and what is left is not noise.",
+                 best.shape.heads, name(data.variant), best.held_out_error),
+             message("Check ", option("mask"), ", ", option("bias"), " and ", option("rotary"), "; raise ",
+                     option("heads"), " or ", option("starts"), ".")};
+  c.reason = words.reason;
+  c.advice = words.advice;
+  c.heads_in_doubt = proof.found_doubt() ? proof.heads : std::vector<Index>{};
+  c.unseen_directions = unseen_directions(data.split);
+}
+
+// (sum of singular values)^2 / sum of their squares, of Theta; of Q K^T with rotary positions.
+double effective_rank_of(const AttentionLayer& layer, Index head) {
+  const Index d = layer.dim();
+  Matrix<double> theta(d, d);
+  const auto slice = [&](const Array& array) {
+    return MatrixView<const double>(array.data<double>() + head * d * array.dim(2), d, array.dim(2));
+  };
+  if (layer.variant.rotary)
+    gemm(Trans::no, Trans::yes, 1.0, slice(layer.q), slice(layer.k), 0.0, theta.view());
+  else
+    copy_rows(slice(layer.theta), theta.view());
+  const Svd all = svd(theta.view());
+  double sum = 0, squares = 0;
+  for (const double value : all.values) sum += value, squares += value * value;
+  return squares > 0 ? sum * sum / squares : 0;
+}
+
+void describe_heads(const AttentionLayer& layer, const std::vector<HeadBound>& bars,
+                    Certificate& certificate) {
+  const VariantShape shape = shape_of(layer);
+  const Matrix<double> parameters = pack_parameters(layer);
+  const Index d = layer.dim(), e = layer.outputs();
+  for (Index i = 0; i < layer.heads() && !bars.empty(); ++i) {
+    HeadReport report;
+    report.scale = norm_of(content_of(shape, parameters, i));
+    report.effective_rank = effective_rank_of(layer, i);
+    report.w_norm = std::sqrt(squared_norm({layer.w.data<double>() + i * d * e, d, e}));
+    report.theta_bar = bars[static_cast<std::size_t>(i)].theta;
+    report.w_bar = bars[static_cast<std::size_t>(i)].w;
+    if (shape.rotary()) report.theta_rank = shape.rank;
+    certificate.per_head.push_back(report);
+  }
+}
+
+void check_options(const RecoverOptions& options, Index dim) {
+  const LayerVariant variant = options.variant();
+  require(
+      options.method == RecoverMethod::varpro && !options.best_fit && options.start == RecoverStart::random,
+      option("method"),
+      ": layers with a mask, biases, positions or padding are recovered by varpro from "
+      "random starts, without ",
+      option("best-fit"));
+  require(!variant.rotary || options.heads || options.rank != "auto", option("rotary"),
+          ": give the number of heads with ", option("heads"), ", or the columns of Q and K with ",
+          option("rank"));
+  require(variant.rotary || options.rank == "auto" || options.rank == "full", option("rank"), ": ",
+          options.rank,
+          " given, but with a mask, biases or padding every entry of Theta is an unknown; leave it out");
+  require(!variant.rotary || variant.rotary->pairs(rotary_rank(options, dim)) > 0, option("rank"), ": ",
+          rotary_rank(options, dim), " columns of Q and K have no pair to turn");
+}
+
+}  // namespace
+
+bool wants_variant(const RecoverOptions& options, const Examples& examples) {
+  return !options.variant().plain() || !examples.lengths.empty();
+}
+
+Whitening variant_whitening(const Split& split, int threads) {
+  const bool all = std::isfinite(second_moment_ratio(split, threads));
+  return all ? whiten(split, threads) : whiten_span(split, threads);
+}
+
+bool takes_uneven(const RecoverOptions& options, const Split& split, int threads) {
+  if (options.method != RecoverMethod::varpro || options.best_fit || options.start != RecoverStart::random ||
+      split.tokens < 3 || !(squared_norm(split.train_y) > 0))
+    return false;
+  const double ratio = second_moment_ratio(split, threads);
+  return ratio > kUneven && ratio < kNearlySingular;
+}
+
+void recover_variant(const Examples& scaled, const Split& split, const Units& units,
+                     const RecoverOptions& options, Effort& effort, Recovery& recovery) {
+  Certificate& certificate = recovery.certificate;
+  check_options(options, split.train_x.cols);
+  certificate.variant = options.variant();
+  if (squared_norm(split.train_y) == 0) {
+    certificate.reason = "All labels are zero: every layer with W = 0 has these outputs.";
+    certificate.advice = "Check that Y holds the outputs of the layer.";
+    return;
+  }
+  const Whitening whitening =
+      timed_in(certificate, "whiten", [&] { return variant_whitening(split, effort.threads()); });
+  const Index d = split.train_x.cols;
+  const VariantData data = variant_data(scaled.lengths, in_white(whitening, split), options, d);
+  const VariantOutside outside = outside_of(whitening, units, d);
+  if (data.split.train_x.cols < d) certificate.span_dimension = data.split.train_x.cols;
+  const double bytes = predicted_bytes(data, options.heads.value_or(options.max_heads));
+  MemoryBudget(effort.execution()).require(bytes, "the recovery");
+  certificate.predicted_peak_bytes = static_cast<std::uint64_t>(bytes);
+  VariantCandidate best;
+  Proof proof;
+  NoiseTest noise;
+  const bool finished = effort.in_time([&] {
+    best = timed_in(certificate, "search", [&] {
+      return options.heads ? search_variant(data, *options.heads, options.starts, options.seed, effort)
+                           : count_variant_heads(data, options, effort, certificate);
+    });
+    if (!(best.held_out_error < kProof) && !effort.expired())
+      best = timed_in(certificate, "polish", [&] { return settle(data, std::move(best), effort); });
+    if (best.held_out_error < kProof)
+      proof = timed_in(certificate, "challenge",
+                       [&] { return prove_variant(data, outside, best, options.seed, effort); });
+    else if (!effort.expired() && equations_per_unknown(data, best.shape.heads) > kFewestEquations)
+      noise = timed_in(certificate, "challenge",
+                       [&] { return test_noise(data, outside, options, best, effort, certificate); });
+  });
+  if (best.parameters.rows() == 0) {
+    certificate.status = RecoveryStatus::stalled;
+    certificate.reason = "The time limit came before any head was found.";
+    certificate.advice = message("Raise ", option("time-limit"), ".");
+    return;
+  }
+  certificate.status = status_of(data, best, proof, noise, !finished || effort.expired());
+  certificate.heads = best.shape.heads;
+  certificate.train_error = best.train_error;
+  certificate.held_out_error = best.held_out_error;
+  certificate.examples_per_unknown = equations_per_unknown(data, best.shape.heads);
+  if (proof.response > 0) certificate.smallest_singular_value = proof.response;
+  const bool exact = best.held_out_error < kProof;
+  recovery.best = unpack_layer(outside.shape(best.shape), outside.parameters(best.shape, best.parameters),
+                               outside.readout(best.shape, best.w));
+  describe_heads(*recovery.best, exact ? proof.relative : noise.bars, certificate);
+  const bool returned =
+      certificate.status == RecoveryStatus::recovered || certificate.status == RecoveryStatus::approximate;
+  if (returned)
+    recovery.layer = recovery.best;
+  else
+    explain_variant(data, best, proof, noise, certificate);
+}
+
+}  // namespace headlens::recovery
