@@ -204,8 +204,7 @@ FactorBars factor_bars(const Split& split, const Factors& given, LabelsAre label
   const std::vector<Draw> drawn = draw_errors(*problem, *model, mu, labels, factors, seed, effort);
   if (drawn.empty()) return out;
   const double typical = typical_curvature(*model, factors, seed);
-  const auto gauge = [&](MatrixView<const double> a) { return gauge_part(factors, a); };
-  const GaugeFixed fixed(*problem, gauge, typical);
+  const GaugeFixed fixed(*problem, factors, typical);
   std::vector<Matrix<double>> starts;
   for (std::size_t r = 0; r < 3; ++r) starts.push_back(headlens::copy_of(drawn[r].parameters));
   starts.push_back(any_direction(factors, seed));  // draws have no part in directions that no label shows

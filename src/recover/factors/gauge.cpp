@@ -11,8 +11,9 @@ namespace {
 
 class FixedModel final : public backend::LinearModel {
  public:
-  FixedModel(std::unique_ptr<backend::LinearModel> model, const GaugeFixed::Part& part, double curvature)
-      : model_(std::move(model)), part_(part), curvature_(curvature) {}
+  FixedModel(std::unique_ptr<backend::LinearModel> model, const GaugeFixed::Part& part, double curvature,
+             const Factors* factors)
+      : model_(std::move(model)), part_(part), curvature_(curvature), factors_(factors) {}
 
   void move_to(const backend::LayerPoint& point) override { model_->move_to(point); }
   void refresh_preconditioner(const backend::LayerPoint& point) override {
@@ -35,7 +36,8 @@ class FixedModel final : public backend::LinearModel {
   }
   Matrix<double> best_w(MatrixView<const double> z) override { return model_->best_w(z); }
   std::unique_ptr<backend::Directions> directions() override {
-    auto own = model_->directions({factors_.ranks, factors_.values, curvature_});
+    std::unique_ptr<backend::Directions> own;
+    if (factors_) own = model_->directions({factors_->ranks, factors_->values, curvature_});
     return own ? std::move(own) : LinearModel::directions();
   }
 
@@ -43,12 +45,19 @@ class FixedModel final : public backend::LinearModel {
   std::unique_ptr<backend::LinearModel> model_;
   const GaugeFixed::Part& part_;
   double curvature_;
+  const Factors* factors_;  // where the part is that of factors
 };
 
 }  // namespace
 
+GaugeFixed::GaugeFixed(const backend::LayerProblem& problem, const Factors& factors, double curvature)
+    : problem_(problem),
+      part_([&factors](MatrixView<const double> a) { return gauge_part(factors, a); }),
+      curvature_(curvature),
+      factors_(&factors) {}
+
 std::unique_ptr<backend::LinearModel> GaugeFixed::make_linear_model() const {
-  return std::make_unique<FixedModel>(problem_.make_linear_model(), part_, curvature_);
+  return std::make_unique<FixedModel>(problem_.make_linear_model(), part_, curvature_, factors_);
 }
 
 Matrix<double> gauge_part(const Factors& factors, MatrixView<const double> a) {

@@ -18,6 +18,8 @@ class GaugeFixed final : public backend::LayerProblem {
   using Part = std::function<Matrix<double>(MatrixView<const double>)>;
   GaugeFixed(const backend::LayerProblem& problem, Part part, double curvature)
       : problem_(problem), part_(std::move(part)), curvature_(curvature) {}
+  // The part at these factors, which are balanced and outlive this: a machine may compute it.
+  GaugeFixed(const backend::LayerProblem& problem, const Factors& factors, double curvature);
 
   Index rows() const override { return problem_.rows(); }
   Index tokens() const override { return problem_.tokens(); }
@@ -46,6 +48,7 @@ class GaugeFixed final : public backend::LayerProblem {
   const backend::LayerProblem& problem_;
   Part part_;
   double curvature_;
+  const Factors* factors_ = nullptr;
 };
 
 // The part of a (d, 2 a + b) that changes no head, at balanced factors.
