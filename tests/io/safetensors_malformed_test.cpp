@@ -84,7 +84,8 @@ TEST(SafetensorsMalformed, Metadata) {
 }
 
 TEST(SafetensorsMalformed, Numbers) {
-  refuse("{\"a\":" + tensor("F8_E4M3", "[4]", "[0,4]") + "}", {"a: its dtype is 'F8_E4M3'", "allowed are F64"});
+  refuse("{\"a\":" + tensor("F8_E4M3", "[4]", "[0,4]") + "}",
+         {"a: its dtype is 'F8_E4M3'", "allowed are F64"});
   refuse("{\"a\":" + tensor("F64", "[-1]", "[0,8]") + "}", {"a: its shape holds a negative number"});
   refuse("{\"a\":" + tensor("F64", "[1.0]", "[0,8]") + "}",
          {"a: its shape holds a number that is no 64-bit integer"});

@@ -17,6 +17,8 @@
 namespace headlens::recovery {
 namespace {
 
+AttentionLayer dense_layer(const Factors& factors) { return multiply_out(factored_layer(factors)); }
+
 double difference(const AttentionLayer& a, const AttentionLayer& b) {
   double worst = 0;
   for (Index i = 0; i < a.theta.size(); ++i) worst = std::max(worst, std::abs(a.theta.at(i) - b.theta.at(i)));

@@ -68,7 +68,7 @@ void VariantPreconditioner::refresh(const VariantProblem& problem, const Variant
 
 void VariantPreconditioner::refresh_columns(const VariantProblem& problem, const VariantPoint& point) {
   const VariantShape& shape = problem.map().shape();
-  const Index k = problem.tokens(), m = shape.heads, r = shape.rank, d = shape.dim, e = problem.outputs();
+  const Index k = problem.tokens(), m = shape.heads, r = shape.rank, e = problem.outputs();
   const Index examples = problem.rows() / k, step = std::max<Index>(1, examples / kSampled);
   columns_.assign(static_cast<std::size_t>(shape.columns()), 0.0);
   const auto column = [&](Index j) -> double& { return columns_[static_cast<std::size_t>(j)]; };

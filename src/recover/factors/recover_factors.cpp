@@ -1,15 +1,11 @@
 #include "recover/factors/recover_factors.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <utility>
 
 #include "attention/packing.hpp"
 #include "base/memory.hpp"
-#include "headlens/inspect.hpp"
-#include "headlens/options.hpp"
 #include "linalg/vector_space.hpp"
 #include "recover/certificate/distinct.hpp"
 #include "recover/certificate/explain.hpp"
@@ -19,8 +15,10 @@
 #include "recover/factors/challenge.hpp"
 #include "recover/factors/match.hpp"
 #include "recover/factors/phases.hpp"
+#include "recover/factors/report.hpp"
 #include "recover/factors/search.hpp"
 #include "recover/factors/whiten.hpp"
+#include "recover/variants/variant_structure.hpp"
 
 namespace headlens::recovery {
 namespace {
@@ -30,6 +28,7 @@ constexpr double kTrimmed = 1e-9;  // singular values below this share of a head
 constexpr double kExplained = 1e-11;  // relative residual that rounding may leave
 constexpr double kAgreement = 0.05;   // relative distance at which two starts have found the same noisy heads
 constexpr double kWidestNoisyBar = 0.5;
+constexpr Index kMostPlaces = 1 << 24;  // entries of matrices for every head and distance: 128 MiB
 
 // Of a search that polishes so many rows.
 double predicted_bytes(const Split& split, const backend::HeadRanks& ranks, double rows) {
@@ -142,6 +141,18 @@ Proof prove_factors(const Split& split, const Outside& outside, const Factors& f
   return proof;
 }
 
+// Of a layer with a mask or with positions, say, whose residual may pass for noise otherwise. The test has a
+// matrix of d^2 entries for every head and distance, so that it is for layers of moderate size.
+bool depends_on_places(const Split& white, const Factors& factors, Certificate& certificate, int threads) {
+  const Index entries = factors.heads() * white.tokens * factors.dim() * factors.dim();
+  if (entries > kMostPlaces) return false;
+  const AttentionLayer dense = multiply_out(factored_layer(factors));
+  const double z = distance_structure(white, pack_theta(dense.theta), pack_w(dense.w), threads);
+  if (z < kStructure) return false;
+  certificate.residual_z = std::max(certificate.residual_z.value_or(0), z);
+  return true;
+}
+
 // Labels with noise: all examples count, another start must agree, and what is left must be noise.
 Challenge test_noise(const Split& white, const Outside& outside, const RecoverOptions& options,
                      Effort& effort, Factors& best, std::vector<HeadBound>& bars, Certificate& certificate) {
@@ -159,7 +170,7 @@ Challenge test_noise(const Split& white, const Outside& outside, const RecoverOp
     for (Index j = 0; j < left.cols(); ++j) left(i, j) = white.train_y(i, j) - left(i, j);
   const Whiteness whiteness = residual_whiteness(white, left, best.heads(), options.seed);
   certificate.residual_z = std::max(std::abs(whiteness.between_tokens), whiteness.with_functions);
-  out.leaves_noise = whiteness.is_noise();
+  out.leaves_noise = whiteness.is_noise() && !depends_on_places(white, best, certificate, effort.threads());
   if (!out.leaves_noise) return out;
   RecoverOptions again = options;
   again.seed = options.seed + 1000;
@@ -184,81 +195,6 @@ Challenge test_noise(const Split& white, const Outside& outside, const RecoverOp
   return out;
 }
 
-// Of balanced factors.
-void describe_heads(const Factors& factors, const std::vector<HeadBound>& bars, Certificate& certificate) {
-  certificate.per_head.clear();
-  for (Index i = 0; i < factors.heads() && !bars.empty(); ++i) {
-    const OwnHead head = own_head(factors, i);
-    double sum = 0, squares = 0;
-    for (Index j = 0; j < head.q.cols(); ++j) {
-      double value = 0;
-      for (Index q = 0; q < head.q.rows(); ++q) value += head.q(q, j) * head.q(q, j);
-      sum += value;
-      squares += value * value;
-    }
-    const HeadBound& bar = bars[static_cast<std::size_t>(i)];
-    HeadReport report;
-    report.scale = std::sqrt(squares);
-    report.effective_rank = squares > 0 ? sum * sum / squares : 0;
-    report.w_norm = w_norm(head.view());
-    report.theta_bar = bar.theta;
-    report.w_bar = bar.w;
-    report.theta_rank = head.q.cols();
-    report.w_rank = head.v.cols();
-    report.mean_pooling = head.q.cols() == 0;
-    certificate.per_head.push_back(report);
-  }
-}
-
-// Why heads in factors were not found.
-void explain_search(const Split& white, const FactorSearch& search, const Challenge& noise,
-                    const RecoverOptions& options, Certificate& c) {
-  const double equations = equations_per_unknown(white, search.best.ranks);
-  if (c.status == RecoveryStatus::stalled) {
-    c.reason = fmt::format("The time limit came first; {} heads leave {:.1e} of the held-out labels so far.",
-                           c.heads, c.held_out_error);
-    c.advice =
-        message("Raise ", option("time-limit"), ", or give the number of heads with ", option("heads"), ".");
-  } else if (c.status == RecoveryStatus::needs_more_examples) {
-    c.reason = fmt::format(
-        "Descent fits the training examples (error {:.1e}) but not the held-out ones ({:.1e}): the examples "
-        "give {:.1f} "
-        "equations per unknown of heads of rank {}, and descent needs 12 to 24.",
-        search.best.train_error, search.best.held_out_error, equations, first_rank(white, options));
-    c.advice = "Give more examples; where you can choose them, take 4 to 8 tokens per example.";
-  } else if (noise.leaves_noise) {
-    c.reason = noise.agrees ? "The labels are too noisy: errors of half the size of a head would not show."
-                            : "Two starts explain the labels up to noise, with different heads.";
-    c.advice = "Give more examples, or labels with less noise.";
-  } else {
-    c.reason =
-        fmt::format("Heads of rank {} leave {:.1e} of the held-out labels, and what is left is not noise.",
-                    *std::max_element(search.best.ranks.logits.begin(), search.best.ranks.logits.end()),
-                    c.held_out_error);
-    c.advice = message("Raise ", option("max-heads"), " or ", option("rank"), " (", option("rank", "full"),
-                       " for heads of full rank), or give more examples.");
-  }
-}
-
-RecoveryStatus status_of(const FactorSearch& search, const Challenge& noise, const Proof& proof,
-                         bool expired) {
-  if (search.best.held_out_error < kProof) {
-    if (proof.doubt == Doubt::none) return RecoveryStatus::recovered;
-    if (proof.doubt == Doubt::few_distinct) return RecoveryStatus::needs_more_examples;
-    return expired ? RecoveryStatus::stalled : RecoveryStatus::not_identified;
-  }
-  if (expired) return RecoveryStatus::stalled;
-  if (noise.leaves_noise && noise.agrees && noise.returns && noise.bars_tell)
-    return RecoveryStatus::approximate;
-  return search.end == DescentEnd::overfits || search.best.train_error < 0.5 * search.best.held_out_error
-             ? RecoveryStatus::needs_more_examples
-             : RecoveryStatus::not_identified;
-}
-
-bool is_certified(RecoveryStatus status) {
-  return status == RecoveryStatus::recovered || status == RecoveryStatus::approximate;
-}
-
 // Refuses what will not fit, before anything is allocated.
 void reserve(const Split& split, const RecoverOptions& options, Effort& effort, Certificate& certificate) {
   backend::HeadRanks most;
@@ -271,48 +207,6 @@ void reserve(const Split& split, const RecoverOptions& options, Effort& effort, 
       predicted_bytes(split, most, std::min(static_cast<double>(split.train_x.rows), enough));
   MemoryBudget(effort.execution()).require(bytes, "the recovery");
   certificate.predicted_peak_bytes = static_cast<std::uint64_t>(bytes);
-}
-
-// All that a search in factors came to.
-struct Outcome {
-  const Split &split, &white;
-  const Outside& outside;
-  const RecoverOptions& options;
-  const FactorSearch& search;
-  const Challenge& noise;
-  const Proof& proof;
-  const std::vector<HeadBound>& bars;
-  int threads;
-};
-
-// The layer, and the certificate for the status that it has.
-void describe(const Outcome& o, bool expired, Recovery& recovery) {
-  Certificate& certificate = recovery.certificate;
-  const Factors& best = o.search.best;
-  const bool returned =
-      certificate.status == RecoveryStatus::recovered || certificate.status == RecoveryStatus::approximate;
-  const Factors found = o.outside.take(best);
-  certificate.heads = found.heads();
-  certificate.train_error = best.train_error;
-  certificate.held_out_error = best.held_out_error;
-  certificate.examples_per_unknown = equations_per_unknown(o.split, found.ranks);
-  if (o.proof.response > 0) certificate.smallest_singular_value = o.proof.response;
-  const Factors shown = balanced(found, 0, 0, o.threads);
-  describe_heads(shown, o.bars, certificate);
-  recovery.best_factors = factored_layer(shown);
-  const bool dense_fits = found.dim() <= kLargestDenseTheta;
-  if (dense_fits) recovery.best = multiply_out(*recovery.best_factors);
-  if (returned) {
-    recovery.factors = recovery.best_factors;
-    recovery.layer = recovery.best;
-  } else if (best.held_out_error < kProof && !expired && dense_fits) {
-    const AttentionLayer dense = multiply_out(factored_layer(best));
-    const Candidate candidate{pack_theta(dense.theta), pack_w(dense.w), best.train_error,
-                              best.held_out_error};
-    explain({first_equations(o.white, best.ranks, 1), o.options, candidate, o.noise, o.proof}, certificate);
-  } else {
-    explain_search(o.white, o.search, o.noise, o.options, certificate);
-  }
 }
 
 }  // namespace
@@ -364,7 +258,8 @@ bool recover_factors(const Split& split, const Units& units, const RecoverOption
     certificate.status = {};
     return false;
   }
-  describe({split, white, outside, options, search, noise, proof, bars, effort.threads()}, late, recovery);
+  const Factors found = outside.take(best);
+  describe({split, white, found, options, search, noise, proof, bars, effort.threads()}, late, recovery);
   return true;
 }
 

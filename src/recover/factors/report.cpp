@@ -1,0 +1,125 @@
+#include "recover/factors/report.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "attention/packing.hpp"
+#include "headlens/options.hpp"
+#include "recover/factors/polish.hpp"
+
+namespace headlens::recovery {
+namespace {
+
+// Of balanced factors.
+void describe_heads(const Factors& factors, const std::vector<HeadBound>& bars, Certificate& certificate) {
+  certificate.per_head.clear();
+  for (Index i = 0; i < factors.heads() && !bars.empty(); ++i) {
+    const OwnHead head = own_head(factors, i);
+    double sum = 0, squares = 0;
+    for (Index j = 0; j < head.q.cols(); ++j) {
+      double value = 0;
+      for (Index q = 0; q < head.q.rows(); ++q) value += head.q(q, j) * head.q(q, j);
+      sum += value;
+      squares += value * value;
+    }
+    const HeadBound& bar = bars[static_cast<std::size_t>(i)];
+    HeadReport report;
+    report.scale = std::sqrt(squares);
+    report.effective_rank = squares > 0 ? sum * sum / squares : 0;
+    report.w_norm = w_norm(head.view());
+    report.theta_bar = bar.theta;
+    report.w_bar = bar.w;
+    report.theta_rank = head.q.cols();
+    report.w_rank = head.v.cols();
+    report.mean_pooling = head.q.cols() == 0;
+    certificate.per_head.push_back(report);
+  }
+}
+
+// Why heads in factors were not found.
+void explain_search(const Split& white, const FactorSearch& search, const Challenge& noise,
+                    const RecoverOptions& options, Certificate& c) {
+  const double equations = equations_per_unknown(white, search.best.ranks);
+  if (c.status == RecoveryStatus::stalled) {
+    c.reason = fmt::format("The time limit came first; {} heads leave {:.1e} of the held-out labels so far.",
+                           c.heads, c.held_out_error);
+    c.advice =
+        message("Raise ", option("time-limit"), ", or give the number of heads with ", option("heads"), ".");
+  } else if (c.held_out_error < kProof) {
+    c.reason =
+        "Every held-out label is predicted, but the tokens of the examples do not determine the heads.";
+    c.advice = "Give more examples, with tokens that differ more.";
+  } else if (c.status == RecoveryStatus::needs_more_examples) {
+    c.reason = fmt::format(
+        "Descent fits the training examples (error {:.1e}) but not the held-out ones ({:.1e}): the examples "
+        "give {:.1f} "
+        "equations per unknown of heads of rank {}, and descent needs 12 to 24.",
+        search.best.train_error, search.best.held_out_error, equations, first_rank(white, options));
+    c.advice = "Give more examples; where you can choose them, take 4 to 8 tokens per example.";
+  } else if (noise.leaves_noise) {
+    c.reason = noise.agrees ? "The labels are too noisy: errors of half the size of a head would not show."
+                            : "Two starts explain the labels up to noise, with different heads.";
+    c.advice = "Give more examples, or labels with less noise.";
+  } else {
+    c.reason =
+        fmt::format("Heads of rank {} leave {:.1e} of the held-out labels, and what is left is not noise.",
+                    *std::max_element(search.best.ranks.logits.begin(), search.best.ranks.logits.end()),
+                    c.held_out_error);
+    c.advice = message("Raise ", option("max-heads"), " or ", option("rank"), " (", option("rank", "full"),
+                       " for heads of full rank), or give more examples.");
+  }
+}
+
+}  // namespace
+
+RecoveryStatus status_of(const FactorSearch& search, const Challenge& noise, const Proof& proof,
+                         bool expired) {
+  if (search.best.held_out_error < kProof) {
+    if (proof.doubt == Doubt::none) return RecoveryStatus::recovered;
+    if (proof.doubt == Doubt::few_distinct) return RecoveryStatus::needs_more_examples;
+    return expired ? RecoveryStatus::stalled : RecoveryStatus::not_identified;
+  }
+  if (expired) return RecoveryStatus::stalled;
+  if (noise.leaves_noise && noise.agrees && noise.returns && noise.bars_tell)
+    return RecoveryStatus::approximate;
+  return search.end == DescentEnd::overfits || search.best.train_error < 0.5 * search.best.held_out_error
+             ? RecoveryStatus::needs_more_examples
+             : RecoveryStatus::not_identified;
+}
+
+bool is_certified(RecoveryStatus status) {
+  return status == RecoveryStatus::recovered || status == RecoveryStatus::approximate;
+}
+
+void describe(const Outcome& o, bool expired, Recovery& recovery) {
+  Certificate& certificate = recovery.certificate;
+  const Factors& best = o.search.best;
+  const bool returned =
+      certificate.status == RecoveryStatus::recovered || certificate.status == RecoveryStatus::approximate;
+  const Factors& found = o.found;
+  certificate.heads = found.heads();
+  certificate.train_error = best.train_error;
+  certificate.held_out_error = best.held_out_error;
+  certificate.examples_per_unknown = equations_per_unknown(o.split, found.ranks);
+  if (o.proof.response > 0) certificate.smallest_singular_value = o.proof.response;
+  const Factors shown = balanced(found, 0, 0, o.threads);
+  describe_heads(shown, o.bars, certificate);
+  recovery.best_factors = factored_layer(shown);
+  const bool dense_fits = found.dim() <= kLargestDenseTheta;
+  if (dense_fits) recovery.best = multiply_out(*recovery.best_factors);
+  if (returned) {
+    recovery.factors = recovery.best_factors;
+    recovery.layer = recovery.best;
+  } else if (best.held_out_error < kProof && !expired && dense_fits) {
+    const AttentionLayer dense = multiply_out(factored_layer(best));
+    const Candidate candidate{pack_theta(dense.theta), pack_w(dense.w), best.train_error,
+                              best.held_out_error};
+    explain({first_equations(o.white, best.ranks, 1), o.options, candidate, o.noise, o.proof}, certificate);
+  } else {
+    explain_search(o.white, o.search, o.noise, o.options, certificate);
+  }
+}
+
+}  // namespace headlens::recovery
