@@ -87,6 +87,10 @@ class RecoverOptions:
     heads: int | None
     max_heads: int
     rank: str
+    variant: str
+    mask: str
+    bias: bool
+    rotary: str
     starts: int
     start: str
     steps: int
@@ -100,6 +104,9 @@ class TeacherOptions:
     outputs: int
     scale: float
     rank: int
+    mask: str
+    bias: bool
+    rotary: str
     seed: int
 
 class ExampleOptions:
@@ -107,6 +114,7 @@ class ExampleOptions:
     tokens: int
     inputs: str
     noise: float
+    padding: bool
     seed: int
 
 class HardExampleOptions(ExampleOptions):

@@ -18,8 +18,8 @@ class Comparison:
     """Largest relative error of Theta or W; infinite if the numbers of heads differ."""
     worst_theta_error: float
     worst_w_error: float
-    constant_error: float
-    """Relative error of the constant, with biases; 0 otherwise."""
+    constant_error: float | None
+    """Relative error of the constant of layers with biases."""
     heads_a: int
     heads_b: int
     matches: list[dict[str, Any]]

@@ -77,7 +77,7 @@ nb::dict compare(const AttentionLayer& a, const AttentionLayer& b) {
   out["worst_error"] = result.worst_error;
   out["worst_theta_error"] = result.worst_theta_error;
   out["worst_w_error"] = result.worst_w_error;
-  out["constant_error"] = result.constant_error;
+  out["constant_error"] = b.variant.bias ? nb::cast(result.constant_error) : nb::none();
   out["heads_a"] = result.heads_a;
   out["heads_b"] = result.heads_b;
   out["matches"] = matches;

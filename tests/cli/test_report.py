@@ -237,4 +237,4 @@ def test_without_gnuplot(store, tmp_path):
 
 def test_shipped_studies_ask_for_figures():
     studies = sorted((ROOT / "studies").glob("*-small.toml"))
-    assert len(studies) == 17 and all("[[figure]]" in path.read_text() for path in studies)
+    assert len(studies) == 18 and all("[[figure]]" in path.read_text() for path in studies)
