@@ -135,7 +135,7 @@ AttentionLayer layer_from_weights(const AttentionWeights& weights, const Weights
       8.0 * static_cast<double>(s.heads) * static_cast<double>(d) * static_cast<double>(d + e),
       join("a layer of ", s.heads, " heads with d = ", d));
   AttentionLayer layer{Array(DType::f64, {s.heads, d, d}), Array(DType::f64, {s.heads, d, e})};
-  parallel_for(thread_count(execution), s.heads, [&](Index h, int) {
+  parallel_for(thread_count(execution), s.heads, [&, &q = q, &k = k, &v = v, &o = o](Index h, int) {
     const Index group = h / (s.heads / s.groups), a = s.key_dim, b = s.value_dim;
     gemm(Trans::yes, Trans::no, 1 / std::sqrt(static_cast<double>(a)), q.values.view().block(h * a, 0, a, d),
          k.values.view().block(group * a, 0, a, d), 0.0,
