@@ -145,13 +145,15 @@ DescentResult descend(const Split& split, Factors start, const DescentOptions& o
     course.look(out.steps, out.factors);
     const bool flat = course.is_flat(out.steps);
     if (out.factors.held_out_error < near || flat) {
-      if (newton.take_over(out.factors)) return ended(DescentEnd::found);
+      if (newton.take_over(out.factors, flat ? Successor::Try::last : Successor::Try::early))
+        return ended(DescentEnd::found);
       near = std::min(near, out.factors.held_out_error) / 2;
     }
     if (course.overfits()) return ended(DescentEnd::overfits);
     if (flat) return ended(DescentEnd::flat);
   }
-  return ended(newton.take_over(out.factors) ? DescentEnd::found : DescentEnd::out_of_steps);
+  const bool found = newton.take_over(out.factors, Successor::Try::last);
+  return ended(found ? DescentEnd::found : DescentEnd::out_of_steps);
 }
 
 }  // namespace headlens::recovery

@@ -33,9 +33,11 @@ class Successor {
  public:
   virtual ~Successor() = default;
   virtual void look(const Factors& factors) = 0;  // every few steps: where descent is
-  // At `near`, whenever the held-out error has halved since, and at the end of a descent that finds nothing
-  // more; true if the descent is over.
-  virtual bool take_over(const Factors& factors) = 0;
+  // At `near`, and whenever the held-out error has halved since: a try that is given up where it does not
+  // converge at once. At the end of a descent that finds nothing more: the last try, which is patient. True
+  // if the descent is over.
+  enum class Try { early, last };
+  virtual bool take_over(const Factors& factors, Try which) = 0;
 };
 
 DescentResult descend(const Split& split, Factors start, const DescentOptions& options, std::uint64_t seed,

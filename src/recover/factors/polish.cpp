@@ -47,7 +47,8 @@ Polished polish(const Split& split, const Factors& start, const PolishOptions& o
                       .tolerance = std::max(options.tolerance, kLastDigits),
                       .max_steps = options.max_steps,
                       .tightest = kLoose,
-                      .stall_steps = options.stall_steps};
+                      .stall_steps = options.stall_steps,
+                      .stall_factor = options.stall_factor};
   const LmOptions end{.ridge = 0,
                       .mu = kLastDamping * problem->unknowns() / squares,
                       .tolerance = options.tolerance,

@@ -18,6 +18,7 @@ struct PolishOptions {
   double ridge = 1e-4;
   double tolerance = 1e-26;  // on |r|^2 / |Y|^2
   int max_steps = 60, stall_steps = 8;
+  double stall_factor = 0.9;  // of squares, over stall_steps
 };
 struct Polished {
   Factors factors;

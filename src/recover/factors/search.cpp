@@ -15,8 +15,13 @@ constexpr double kTrim = 30;         // singular values below so many errors, as
 constexpr double kNoTrim = 1e-9;     // and never those above this share once all digits are there
 constexpr double kRounding = 1e-11;  // held-out errors below this are all the same
 constexpr int kMostStarts = 4;
-constexpr int kMostRounds = 4;     // of reducing
-constexpr double kTrimAt = 1e-12;  // relative squares at which surplus ranks show, and are trimmed
+constexpr int kMostRounds = 4;  // of reducing
+// Newton near a layer wins a digit per step. Three steps that do not halve the error mean that descent has to
+// come nearer first, which costs less.
+constexpr int kEarlySteps = 3;
+constexpr double kEarlyFactor = 0.25;  // of squares
+constexpr double kEarlyGain = 0.25;    // of the error, in all
+constexpr double kTrimAt = 1e-12;      // relative squares at which surplus ranks show, and are trimmed
 
 // Heads whose logits are below `size` take the plain mean: no columns of Q and K.
 Factors without_faint_logits(const Factors& factors, double size) {
@@ -54,20 +59,22 @@ class Newton final : public Successor {
   void look(const Factors& descended) override {
     if (found_.best.heads() == 0) found_.best = copy_of(descended);
   }
-  bool take_over(const Factors& descended) override {
-    return timed(seconds_, [&] { return polish_from(descended); });
+  bool take_over(const Factors& descended, Try which) override {
+    return timed(seconds_, [&] { return polish_from(descended, which); });
   }
   double seconds() const { return seconds_; }  // of all calls
 
  private:
-  bool polish_from(const Factors& descended) {
+  bool polish_from(const Factors& descended, Try which) {
     const Factors start = timed_in(certificate_, "reduce", [&] {
       return balanced(merge_heads(descended, options_.heads), 0, 0, effort_.threads());
     });
     const Split thin = first_equations(white_, start.ranks, kPolishEquations);
     Polished next = timed_in(certificate_, "polish",
-                             [&] { return polish(thin, start, {.tolerance = kTrimAt}, "polish", effort_); });
+                             [&] { return newton(thin, start, which, descended.held_out_error); });
     keep(next);
+    if (!(next.factors.held_out_error < kEarlyGain * descended.held_out_error) && which == Try::early)
+      return false;
     for (int round = 0; round < kMostRounds && !effort_.expired(); ++round) {
       const double before = next.factors.held_out_error;
       next = timed_in(certificate_, "reduce",
@@ -76,6 +83,17 @@ class Newton final : public Successor {
       if (!(next.factors.held_out_error < 0.5 * before)) break;
     }
     return next.factors.held_out_error < kProof;
+  }
+  // To the digits that show surplus ranks. An early try that wins little at first is given up; one that wins
+  // much and then stops has come to the noise, and goes on until that is certain.
+  Polished newton(const Split& thin, const Factors& start, Try which, double error) {
+    PolishOptions options{.tolerance = kTrimAt};
+    if (which == Try::last) return polish(thin, start, options, "polish", effort_);
+    options.stall_steps = kEarlySteps;
+    options.stall_factor = kEarlyFactor;
+    Polished next = polish(thin, start, options, "polish", effort_);
+    const bool stopped = next.status == LmStatus::stalled && next.factors.held_out_error < kEarlyGain * error;
+    return stopped ? newton(thin, next.factors, Try::last, error) : std::move(next);
   }
   // Of two that are at rounding the later one has fewer heads or ranks.
   void keep(const Polished& next) {
