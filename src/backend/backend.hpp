@@ -91,6 +91,8 @@ class Backend {
                                                            const FeatureOptions& features, const Array& heads,
                                                            const Context& context);
 
+  // Whether make_layer_problem() is there.
+  virtual bool recovers_all_entries() const { return true; }
   // The recovery of so many heads from examples.
   virtual std::unique_ptr<LayerProblem> make_layer_problem(const LayerExamples& examples, Index heads,
                                                            const Context& context);

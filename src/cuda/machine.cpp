@@ -66,6 +66,7 @@ class Machine final : public backend::Backend {
                                                      const Context& context) override {
     return cuda::make_kernel(a, b, features, context);
   }
+  bool recovers_all_entries() const override { return false; }
   std::unique_ptr<backend::LayerProblem> make_factor_problem(const backend::LayerExamples& examples,
                                                              const backend::HeadRanks& ranks,
                                                              const Context& context) override {

@@ -259,3 +259,11 @@ def test_bad_lengths_and_parts_are_refused(tmp_path, save):
     assert "--method" in refuse(
         "recover --heads 2 --bias --method sculpt", tmp_path / "examples.npz", "-o", layer.path
     )
+
+
+def test_a_rank_that_is_full_is_that_of_the_tokens(tmp_path):
+    run("generate attention-layer --heads 1 --dim 4 --rank 4 --tokens 5 --count 120 --seed 3",
+        "--rotary base=10000,layout=half -o", tmp_path / "ex.npz")  # fmt: skip
+    found = run_json("recover", tmp_path / "ex.npz", "--heads 1 --rank full --rotary base=10000,layout=half -o",
+                     tmp_path / "layer.npz")  # fmt: skip
+    assert found["status"] == "recovered" and found["per_head"][0]["theta_rank"] == 4

@@ -252,7 +252,8 @@ bool recover_factors(const Split& split, const Units& units, const RecoverOption
   }
   const bool late = !finished || effort.expired();
   certificate.status = status_of(search, noise, proof, late);
-  const bool dense_may_do = options.rank == "auto" && split.train_x.cols <= kDenseFallback;
+  const bool dense_may_do = options.rank == "auto" && split.train_x.cols <= kDenseFallback &&
+                            effort.context().machine.recovers_all_entries();
   if (!is_certified(certificate.status) && !late && !(best.held_out_error < kProof) && dense_may_do) {
     certificate.residual_z = certificate.noise = certificate.smallest_singular_value = std::nullopt;
     certificate.status = {};

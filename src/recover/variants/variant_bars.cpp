@@ -7,6 +7,7 @@
 #include "attention/head_content.hpp"
 #include "base/random.hpp"
 #include "linalg/blas.hpp"
+#include "linalg/svd.hpp"
 #include "linalg/vector_space.hpp"
 #include "recover/certificate/weakest_direction.hpp"
 #include "recover/factors/gauge.hpp"
@@ -19,6 +20,7 @@ namespace {
 constexpr double kTolerance = 1e-2;
 constexpr int kMostInner = 1000;
 constexpr double kSafety = 4;        // beyond first order, and what the fit absorbed
+constexpr double kUnsettled = 4;     // times: an eigenvalue that was still falling
 constexpr double kLowDraws = 4;      // times: draws that were low by chance
 constexpr double kResolved = 1e-11;  // of the typical curvature: below it products are rounding
 constexpr double kRounding = 1e-14;  // of |Y|
@@ -106,9 +108,58 @@ double typical_curvature(backend::LinearModel& model, const Matrix<double>& a) {
   return inner_product(a, image) / squared_norm(a);
 }
 
-// The errors of one head outside, for labels with an error of `size`: one number per draw and side.
+// |content| outside per length of a direction inside, at most. Theta turns to M Theta M^T and a bias to u
+// M^T; a plane of rotary columns, q k^* as a complex product, changes by dq k^* + q dk^*.
+double steepest_content(const VariantOutside& outside, const VariantShape& shape,
+                        const Matrix<double>& parameters, Index head) {
+  const Svd all = svd(outside.m.view());
+  if (!all.ok) return std::numeric_limits<double>::infinity();
+  const double stretch = all.values.front();
+  if (!shape.rotary()) return std::max(stretch, stretch * stretch);
+  double squares = 1;  // the bias
+  for (const Index first : {head * shape.rank, (shape.heads + head) * shape.rank})
+    squares += squared_norm(parameters.view().block(0, first, parameters.rows(), shape.rank));
+  return stretch * std::sqrt(squares);
+}
+
+// The directions that the labels see least, with the W that follows each: a label error of length one moves
+// the parameters by 1 / sqrt(eigenvalue) along a direction, and by no more than the last of these along all
+// others.
+struct WeakDirections {
+  const WeakestDirection& found;
+  std::vector<Matrix<double>> w;
+};
+WeakDirections follow(backend::LinearModel& model, const WeakestDirection& weakest, Index rows,
+                      Index outputs) {
+  WeakDirections out{weakest, {}};
+  Matrix<double> moved(rows, outputs);
+  for (const Matrix<double>& direction : weakest.directions) {
+    model.derivative(direction, moved);
+    out.w.push_back(model.best_w(moved));
+  }
+  return out;
+}
+
+// Of one head outside, for labels with an error of length one, whatever its direction.
+HeadBound worst_error(const VariantOutside& outside, const VariantCandidate& c, const WeakDirections& weak,
+                      Index head) {
+  const VariantShape shape = outside.shape(c.shape);
+  const Matrix<double> parameters = outside.parameters(c.shape, c.parameters);
+  const std::vector<double>& values = weak.found.values;
+  double theta = std::pow(steepest_content(outside, shape, parameters, head), 2) / values.back(), w = 0;
+  for (std::size_t r = 0; r < values.size(); ++r) {
+    const Matrix<double> along = outside.parameters(c.shape, weak.found.directions[r]);
+    theta += std::pow(norm_of(content_change(shape, parameters, along, head)), 2) / values[r];
+    w += std::pow(norm_of(block_of(outside.readout(c.shape, weak.w[r]), shape.dim, head)), 2) / values[r];
+  }
+  return {std::sqrt(theta), std::sqrt(w)};
+}
+
+// The errors of one head outside, for labels with an error of `size`: one number per draw and side, and not
+// below `least`.
 HeadBound relative_bound(const VariantOutside& outside, const VariantCandidate& c,
-                         const std::vector<Draw>& drawn, Index head, VariantLabels labels, double size) {
+                         const std::vector<Draw>& drawn, Index head, VariantLabels labels, double size,
+                         const HeadBound& least) {
   const VariantShape shape = outside.shape(c.shape);
   const Matrix<double> parameters = outside.parameters(c.shape, c.parameters),
                        w = outside.readout(c.shape, c.w);
@@ -122,8 +173,8 @@ HeadBound relative_bound(const VariantOutside& outside, const VariantCandidate& 
     return size * std::sqrt(spread.trace) *
            (labels == VariantLabels::exact ? kLowDraws : std::sqrt(spread.quantile));
   };
-  return {relative_to_truth(bar(a), norm_of(content_of(shape, parameters, head))),
-          relative_to_truth(bar(b), norm_of(block_of(w, shape.dim, head)))};
+  return {relative_to_truth(std::max(bar(a), least.theta), norm_of(content_of(shape, parameters, head))),
+          relative_to_truth(std::max(bar(b), least.w), norm_of(block_of(w, shape.dim, head)))};
 }
 
 }  // namespace
@@ -168,11 +219,16 @@ VariantBars variant_bars(const VariantData& data, const VariantOutside& outside,
       equations_per_unknown(data, shape.heads) * variant_unknowns(shape, problem->outputs());
   out.noise =
       std::sqrt(point->squares / std::max(1.0, equations - variant_unknowns(shape, problem->outputs())));
+  const bool exact = labels == VariantLabels::exact;
   const double left =
       kSafety * std::max(std::sqrt(point->squares), kRounding * std::sqrt(problem->y_squares()));
-  for (Index i = 0; i < shape.heads; ++i)
-    out.relative.push_back(relative_bound(outside, candidate, drawn, i, labels,
-                                          labels == VariantLabels::exact ? left : out.noise));
+  const double worst = left * (weakest.settled ? 1 : kUnsettled);
+  const WeakDirections weak = follow(*model, weakest, problem->rows(), problem->outputs());
+  for (Index i = 0; i < shape.heads; ++i) {
+    const HeadBound unit = exact ? worst_error(outside, candidate, weak, i) : HeadBound{};
+    out.relative.push_back(relative_bound(outside, candidate, drawn, i, labels, exact ? left : out.noise,
+                                          {worst * unit.theta, worst * unit.w}));
+  }
   return out;
 }
 

@@ -7,14 +7,20 @@
 #include "linalg/vector_space.hpp"
 
 namespace headlens::recovery {
+namespace {
+
+constexpr double kNew = 1e-8;  // share of a direction that is not in the others
+
+}  // namespace
 
 // Orthonormal beside the directions from `own` on, which live in the same columns.
 void VariantGauge::add(Direction direction, std::size_t own) {
+  const double before = std::sqrt(squared_norm(direction.values));
   for (int pass = 0; pass < 2; ++pass)
     for (std::size_t i = own; i < basis_.size(); ++i)
       headlens::add(-inner_product(basis_[i].values, direction.values), basis_[i].values, direction.values);
   const double size = std::sqrt(squared_norm(direction.values));
-  if (!(size > 0)) return;
+  if (!(size > kNew * before)) return;  // a combination of the others, but for rounding
   for (Index i = 0; i < direction.values.rows() * direction.values.cols(); ++i)
     direction.values.data()[i] /= size;
   basis_.push_back(std::move(direction));

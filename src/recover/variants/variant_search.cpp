@@ -97,6 +97,7 @@ VariantCandidate solve_start(const VariantData& data, Index heads, std::uint64_t
 
 Index rotary_rank(const RecoverOptions& options, Index dim) {
   if (options.rotary == "none") return 0;
+  if (options.rank == "full") return dim;
   if (options.rank != "auto") return std::min<Index>(dim, std::stoll(options.rank));
   return std::max<Index>(2, dim / options.heads.value_or(1));
 }

@@ -11,6 +11,8 @@
 namespace headlens::recovery {
 namespace {
 
+constexpr double kMostProducts = 1e9, kFewestExamples = 50;
+
 // Some examples at the candidate: attention, values and what is left of the labels; and what is predicted of
 // it.
 struct Side {
@@ -194,7 +196,21 @@ double distance_structure(const VariantData& data, const VariantCandidate& candi
 
 double distance_structure(const Split& split, const Matrix<double>& theta, const Matrix<double>& w,
                           int threads) {
-  const VariantData data{split};
+  // Twelve passes, each of so many products per example: as many examples as a few seconds allow, or none.
+  const double k = static_cast<double>(split.tokens), d = static_cast<double>(split.train_x.cols),
+               e = static_cast<double>(split.train_y.cols), m = static_cast<double>(theta.cols()) / d;
+  const double examples = kMostProducts / (k * k * m * d * (d + e));
+  if (examples < kFewestExamples) return 0;
+  const auto few = [&](MatrixView<const double> all) {
+    const auto rows = static_cast<Index>(std::min(examples, static_cast<double>(all.rows))) * split.tokens;
+    return all.block(0, 0, std::min(all.rows, rows), all.cols);
+  };
+  Split thin = split;
+  thin.train_x = few(split.train_x);
+  thin.train_y = few(split.train_y);
+  thin.held_x = few(split.held_x);
+  thin.held_y = few(split.held_y);
+  const VariantData data{thin};
   const VariantCandidate candidate{data.shape(theta.cols() / theta.rows()), headlens::copy_of(theta),
                                    headlens::copy_of(w)};
   return distance_structure(data, candidate, threads);
