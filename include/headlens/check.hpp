@@ -35,8 +35,8 @@ struct CheckExamples {
   std::vector<Index> lengths;
 };
 CheckExamples load_check_examples(const std::filesystem::path& path, const Execution& execution);
-CheckExamples make_check_examples(Examples examples, const std::optional<Array>& lengths,
-                                  const std::string& name);
+CheckExamples make_check_examples(const Array& x, const Array& y, const std::optional<Array>& lengths,
+                                  const std::string& name = "examples");
 
 struct TriedConvention {
   std::string convention;

@@ -35,7 +35,7 @@ struct LayerHeads {
   Array turned_query, turned_key;  // (m, r): biases that rotary positions turn; empty: none
   Array constant;                  // c (e); empty: none
   std::optional<Rotary> rotary;
-  Mask mask = Mask::none;  // of layer files; checkpoints do not tell
+  std::optional<Mask> mask;  // of layers; empty: a checkpoint, which does not tell
 
   Index heads() const { return q.dim(0); }
   Index dim() const { return q.dim(1); }
@@ -60,7 +60,7 @@ std::vector<LayerHeads> load_heads(const std::filesystem::path& path, const Head
                                    const Execution& execution);
 
 enum class MatchVerdict {
-  same,       // every head has a partner at a distance of at most kSameDistance
+  same,       // every head has a partner at a distance of at most kSameDistance; constant and mask are equal
   derived,    // closer than unrelated layers are, at the level kDerivedLevel
   unrelated,  // as far as unrelated layers are
 };
@@ -84,6 +84,7 @@ struct MatchedLayer {
   MatchVerdict verdict = MatchVerdict::unrelated;
   double worst_distance = 0, mean_overlap = 0, p_value = 1;
   double constant_distance = 0;  // |c_a - c_b| relative to the root mean square; 0 where neither has one
+  bool other_mask = false;       // one layer has a causal mask and the other has none
 };
 
 // The null hypothesis behind a p-value.

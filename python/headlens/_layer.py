@@ -25,6 +25,7 @@ class AttentionLayer:
     mask : "none", or "causal": a token sees those up to itself
     rotary : "none", or rotary positions as "base=10000,layout=half", with `q` and `k`
     q, k : arrays (m, d, r): logits are those of X Q and X K, turned
+    kv_groups : groups of heads that share keys and values; 0: every head has its own
 
     >>> import numpy as np, headlens
     >>> layer = headlens.AttentionLayer(np.zeros((1, 2, 2)), np.eye(2)[None])
@@ -44,11 +45,12 @@ class AttentionLayer:
         rotary: str = "none",
         q: Any = None,
         k: Any = None,
+        kv_groups: int = 0,
     ):
         arrays = {"theta": theta, "w": w, "query_bias": query_bias, "constant": constant, "q": q, "k": k}
         # Copies: a layer does not change with the arrays it was made from.
         given = {name: as_float64(a, name).copy() for name, a in arrays.items() if a is not None}
-        self._layer = _core.make_variant(given, mask, rotary)
+        self._layer = _core.make_variant(given, mask, rotary, kv_groups)
         self._label: HiddenLabel | None = None
 
     @classmethod
@@ -287,6 +289,11 @@ class AttentionLayer:
         return self._layer.rotary
 
     @property
+    def kv_groups(self) -> int:
+        """Groups of heads that share keys and values; 0 where every head has its own."""
+        return self._layer.kv_groups
+
+    @property
     def w(self) -> np.ndarray:
         """(m, d, e), read-only."""
         return self._layer.w
@@ -317,7 +324,7 @@ class AttentionLayer:
         max_memory: int | str | None = None,
     ) -> np.ndarray:
         """F(X) for X (n, k, d). lengths (n,): tokens of every example; the others are padding, and their rows zero."""
-        own = None if lengths is None else np.ascontiguousarray(lengths, dtype=np.int64)
+        own = None if lengths is None else as_float64(lengths, "lengths")
         with settings(threads, max_memory) as how:
             return self._layer.forward(as_float64(X, "X"), own, how)
 
@@ -377,7 +384,7 @@ class AttentionLayer:
         return f"AttentionLayer(heads={self.heads}, dim={self.dim}, outputs={self.outputs}{more})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        names = ("query_bias", "constant", "mask", "rotary", "q", "k")
+        names = ("query_bias", "constant", "mask", "rotary", "q", "k", "kv_groups")
         return (_restore, (self.theta, self.w, {name: getattr(self, name) for name in names}, self._label))
 
 

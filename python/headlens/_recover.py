@@ -228,7 +228,7 @@ def recover(
         seed=whole_number(seed),
         time_limit=time_limit,
     )
-    own = None if lengths is None else np.ascontiguousarray(lengths, dtype=np.int64)
+    own = None if lengths is None else as_float64(lengths, "lengths")
     with settings(threads, max_memory, progress, backend) as how:
         layer, certificate, span, best, advice, words = _core.recover(
             as_float64(X, "X"), as_float64(Y, "Y"), own, options, how

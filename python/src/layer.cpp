@@ -33,7 +33,8 @@ nb::object forward(const AttentionLayer& layer, const AnyArray& x, const std::op
 }
 
 // Arrays that are not given are empty.
-AttentionLayer make_variant(const nb::dict& arrays, const std::string& mask, const std::string& rotary) {
+AttentionLayer make_variant(const nb::dict& arrays, const std::string& mask, const std::string& rotary,
+                            Index kv_groups) {
   AttentionLayer layer;
   for (const auto& [key, to] : {std::pair{"theta", &layer.theta},
                                 {"w", &layer.w},
@@ -47,6 +48,7 @@ AttentionLayer make_variant(const nb::dict& arrays, const std::string& mask, con
   layer.variant.mask = mask == "causal" ? Mask::causal : Mask::none;
   layer.variant.bias = arrays.contains("query_bias") || arrays.contains("constant");
   if (rotary != "none") layer.variant.rotary = read_rotary(rotary);
+  layer.variant.kv_groups = kv_groups;
   return check_layer(std::move(layer));
 }
 
@@ -206,6 +208,7 @@ void bind_layer(nb::module_& m) {
                    [](const AttentionLayer& layer) {
                      return layer.variant.rotary ? name(*layer.variant.rotary) : std::string("none");
                    })
+      .def_prop_ro("kv_groups", [](const AttentionLayer& layer) { return layer.variant.kv_groups; })
       .def_prop_ro("w", [](const AttentionLayer& layer) { return to_numpy_view(layer.w); })
       .def("forward", &forward, nb::arg("x"), nb::arg("lengths").none(), nb::arg("settings"))
       .def("examples", &examples, nb::arg("options"), nb::arg("settings"))
@@ -221,7 +224,8 @@ void bind_layer(nb::module_& m) {
       "make_layer",
       [](const AnyArray& theta, const AnyArray& w) { return make_layer(borrow(theta), borrow(w)); },
       nb::arg("theta"), nb::arg("w"));
-  m.def("make_variant", &make_variant, nb::arg("arrays"), nb::arg("mask"), nb::arg("rotary"));
+  m.def("make_variant", &make_variant, nb::arg("arrays"), nb::arg("mask"), nb::arg("rotary"),
+        nb::arg("kv_groups"));
   m.def("draw_teacher", &draw_teacher, nb::arg("options"));
   m.def(
       "load_layer",

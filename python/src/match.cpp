@@ -53,8 +53,7 @@ nb::tuple check(const nb::dict& tensors, const WeightsOptions& weights, const An
   const std::optional<Array> counts = lengths ? std::optional(borrow(*lengths)) : std::nullopt;
   const Check result = call(settings, [&](const Execution& e) {
     return check_tensors(std::move(found), source_of(weights, false, rotary),
-                         make_check_examples(make_examples(tokens, labels), counts, "lengths"), options,
-                         "weights", e);
+                         make_check_examples(tokens, labels, counts), options, "weights", e);
   });
   return nb::make_tuple(to_json(result), in_words(result));
 }

@@ -66,8 +66,8 @@ Rotary read_rotary(const std::string& text) {
 }
 
 std::string name(const Rotary& rotary) {
-  std::string text = fmt::format("base={:g},layout={}", rotary.base, name(rotary.layout));
-  return rotary.share == 1 ? text : text + fmt::format(",share={:g}", rotary.share);
+  std::string text = fmt::format("base={},layout={}", rotary.base, name(rotary.layout));
+  return rotary.share == 1 ? text : text + fmt::format(",share={}", rotary.share);
 }
 
 std::string name(const LayerVariant& variant) {

@@ -30,15 +30,16 @@ const Array& need(const NamedArrays& arrays, const char* key, const std::string&
   return *array;
 }
 
-Rotary rotary_of(const Array& array, const std::string& file) {
-  const bool three = array.size() == 3;
-  const double base = three ? array.at(0) : 0, layout = three ? array.at(1) : 0,
-               share = three ? array.at(2) : 0;
-  require(base > 1 && std::isfinite(base) && (layout == 0 || layout == 1) && share > 0 && share <= 1, file,
-          ": rotary is ", array.describe(),
-          ", expected three numbers: a base above 1, the layout (0 half, 1 interleaved), the share that is "
-          "turned");
-  return {base, layout == 0 ? RotaryLayout::half : RotaryLayout::interleaved, share};
+// The whole number from 0 to `most` under this name; nothing where there is none.
+std::optional<Index> find_count(const NamedArrays& arrays, const char* key, double most,
+                                const std::string& file) {
+  const Array* array = find(arrays, key);
+  if (!array) return std::nullopt;
+  require(array->size() == 1, file, ": ", key, " is ", array->describe(), ", expected one number");
+  const double value = array->at(0);
+  require(value >= 0 && value <= most && value == std::floor(value), file, ": ", key, " is ", value,
+          ", expected a whole number from 0 to ", most);
+  return static_cast<Index>(value);
 }
 
 // V (m, d, s) and O (m, s, e), multiplied.
@@ -70,20 +71,34 @@ void check_rotary(const AttentionLayer& layer, const std::string& name) {
 
 }  // namespace
 
+std::optional<Rotary> read_rotary_array(const NamedArrays& arrays, const std::string& file) {
+  const Array* array = find(arrays, "rotary");
+  if (!array) return std::nullopt;
+  const bool three = array->size() == 3;
+  const double base = three ? array->at(0) : 0, layout = three ? array->at(1) : 0,
+               share = three ? array->at(2) : 0;
+  require(base > 1 && std::isfinite(base) && (layout == 0 || layout == 1) && share > 0 && share <= 1, file,
+          ": rotary is ", array->describe(),
+          ", expected three numbers: a base above 1, the layout (0 half, 1 interleaved), the share that is "
+          "turned");
+  return Rotary{base, layout == 0 ? RotaryLayout::half : RotaryLayout::interleaved, share};
+}
+
+Mask read_mask(const NamedArrays& arrays, const std::string& file) {
+  return find_count(arrays, "causal", 1, file).value_or(0) == 1 ? Mask::causal : Mask::none;
+}
+
 AttentionLayer take_variant(NamedArrays& arrays, const std::string& file) {
   AttentionLayer layer;
-  if (const Array* causal = find(arrays, "causal"); causal && causal->size() == 1 && causal->at(0) != 0)
-    layer.variant.mask = Mask::causal;
-  if (const Array* groups = find(arrays, "kv_groups"); groups && groups->size() == 1)
-    layer.variant.kv_groups = static_cast<Index>(groups->at(0));
+  layer.variant.mask = read_mask(arrays, file);
+  layer.variant.kv_groups = find_count(arrays, "kv_groups", 1e6, file).value_or(0);
   for (const auto& [key, to] : {std::pair{"query_bias", &layer.query_bias}, {"constant", &layer.constant}})
     if (const Array* array = find(arrays, key)) {
       layer.variant.bias = true;
       *to = in_double(*array, file, key);
     }
-  const Array* rotary = find(arrays, "rotary");
-  if (!rotary) return layer;
-  layer.variant.rotary = rotary_of(*rotary, file);
+  layer.variant.rotary = read_rotary_array(arrays, file);
+  if (!layer.variant.rotary) return layer;
   layer.q = in_double(need(arrays, "Q", file), file, "Q");
   layer.k = in_double(need(arrays, "K", file), file, "K");
   if (const Array* w = find(arrays, "W"))

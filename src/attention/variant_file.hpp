@@ -10,6 +10,11 @@ namespace headlens {
 AttentionLayer take_variant(NamedArrays& arrays, const std::string& file);
 void add_variant(const AttentionLayer& layer, NamedArrays& arrays);
 
+// `rotary` (3) of a layer file: base, layout (0 half, 1 interleaved) and share; nothing where it has none.
+std::optional<Rotary> read_rotary_array(const NamedArrays& arrays, const std::string& file);
+// `causal` (1) of a layer file.
+Mask read_mask(const NamedArrays& arrays, const std::string& file);
+
 // `lengths` (n) of an examples file: empty where all examples have all tokens.
 std::vector<Index> read_lengths(const Array& lengths, const Array& x, const std::string& name);
 // In float64, zero beyond the lengths: whatever stood there, NaN included.

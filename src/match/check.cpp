@@ -6,6 +6,7 @@
 #include <limits>
 #include <map>
 
+#include "attention/variant_file.hpp"
 #include "base/memory.hpp"
 #include "base/parallel.hpp"
 #include "headlens/arrays.hpp"
@@ -21,8 +22,9 @@ using matching::Change;
 using matching::Convention;
 using matching::View;
 
-constexpr Index kSearchRows = 128;  // a wrong convention misses by percents: a hundred rows tell
-constexpr Index kBlameRows = 384;   // a refit of the outputs of a head has some tens of unknowns per output
+constexpr Index kSearchRows = 128;       // a wrong convention misses by percents: a hundred rows tell
+constexpr double kLargestError = 1e100;  // shapes that a change does not allow, and overflow, have more
+constexpr Index kBlameRows = 384;  // a refit of the outputs of a head has some tens of unknowns per output
 
 struct Problem {
   std::optional<AttentionWeights> weights;
@@ -53,8 +55,7 @@ struct Missed {
   double squares = 0, label_squares = 0;
 
   double error() const {
-    if (label_squares == 0) return std::sqrt(squares);
-    const double error = std::sqrt(squares / label_squares);
+    const double error = std::sqrt(label_squares == 0 ? squares : squares / label_squares);
     return std::isfinite(error) ? error : std::numeric_limits<double>::max();
   }
 };
@@ -102,7 +103,7 @@ struct Search {
     const std::string name = matching::name(c);
     if (errors.count(name) > 0) return;
     const double error = missed_under(problem, c, examples).error();
-    if (error >= 1e100) return;  // shapes that this change does not allow
+    if (error >= kLargestError) return;
     errors[name] = error, conventions[name] = c;
     // A change has to earn its place: rounding decides between equals otherwise.
     if (error < 0.999 * least) least = error, best = c;
@@ -195,24 +196,34 @@ void find_damage(const Problem& p, Search& search, const Execution& execution, C
   for (const Damage& damage : out.damage) out.suspects.push_back(damage.head);
 }
 
+// What stands in padding is no number at times. Finite padding stays: outputs may have seen it.
+Array with_finite_padding(const Array& array, const std::vector<Index>& lengths) {
+  Array out = Array::from(array.to_doubles(), array.shape());
+  const Index size = array.dim(1) * array.dim(2);
+  for (std::size_t i = 0; i < lengths.size(); ++i) {
+    double* const example = out.data<double>() + static_cast<Index>(i) * size;
+    std::replace_if(
+        example + lengths[i] * array.dim(2), example + size, [](double v) { return !std::isfinite(v); }, 0.0);
+  }
+  return out;
+}
+
+void require_error(bool finite, const std::string& name) {
+  require(finite, "check: the outputs of ", name,
+          " and the labels Y are too far apart, or too large, for an error |F - Y| / |Y| in float64; divide "
+          "labels and weights of the outputs by one number");
+}
+
 }  // namespace
 
 void CheckOptions::validate() const { check_ranges(*this); }
 
-CheckExamples make_check_examples(Examples examples, const std::optional<Array>& lengths,
+CheckExamples make_check_examples(const Array& x, const Array& y, const std::optional<Array>& lengths,
                                   const std::string& name) {
-  CheckExamples out{std::move(examples), {}};
-  if (!lengths) return out;
-  require(lengths->shape() == std::vector<Index>{out.examples.count()}, name, ": lengths has shape ",
-          format_shape(lengths->shape()), ", expected (", out.examples.count(), ",)");
-  for (Index i = 0; i < lengths->size(); ++i) {
-    const double value = lengths->at(i);
-    require(value == std::floor(value) && value >= 1 && value <= static_cast<double>(out.examples.tokens()),
-            name, ": lengths holds ", value, " at ", i, ", expected whole numbers from 1 to ",
-            out.examples.tokens());
-    out.lengths.push_back(static_cast<Index>(value));
-  }
-  return out;
+  const bool alike = x.rank() == 3 && y.rank() == 3 && x.dim(0) == y.dim(0) && x.dim(1) == y.dim(1);
+  if (!lengths || !alike) return {make_examples(x, y, name), {}};
+  const std::vector<Index> own = read_lengths(*lengths, x, name);
+  return {make_examples(with_finite_padding(x, own), with_finite_padding(y, own), name), own};
 }
 
 CheckExamples load_check_examples(const std::filesystem::path& path, const Execution& execution) {
@@ -221,7 +232,7 @@ CheckExamples load_check_examples(const std::filesystem::path& path, const Execu
     require(arrays.count(key) > 0, path.string(), ": array '", key,
             "' is missing; examples hold X (n, k, d) and Y (n, k, e)");
   const auto lengths = arrays.find("lengths");
-  return make_check_examples(make_examples(arrays.at("X"), arrays.at("Y"), path.string()),
+  return make_check_examples(arrays.at("X"), arrays.at("Y"),
                              lengths == arrays.end() ? std::nullopt : std::optional(lengths->second),
                              path.string());
 }
@@ -242,10 +253,12 @@ Check check_tensors(NamedArrays tensors, const HeadsSource& source, const CheckE
           ex.dim(), ", ", ex.outputs(), ")");
   Search search{.problem = p, .examples = p.examples_of(kSearchRows), .best = {}};
   search_conventions(search, execution);
+  require_error(search.errors.count(matching::name(Convention{})) > 0, name);
   Check out{.tolerance = options.tolerance};
   for (const auto& [convention, error] : search.errors) out.tried.push_back({convention, error});
   std::ranges::stable_sort(out.tried, {}, &TriedConvention::error);
   out.error = missed_under(p, search.best, ex.count()).error();
+  require_error(out.error < kLargestError, name);
   out.fits = out.error <= options.tolerance;
   if (!out.fits) {
     find_damage(p, search, execution, out);

@@ -187,7 +187,7 @@ std::optional<LayerHeads> heads_under(const Convention& c, const LayerHeads& as_
     if (c.without_biases) out.query_bias = out.constant = Array();
     out.rotary = rotary;
   }
-  out.mask = c.mask.value_or(as_stored.mask);
+  out.mask = c.mask ? c.mask : as_stored.mask;
   return out;
 }
 

@@ -209,6 +209,13 @@ Room room_of(const LayerHeads& layer, const AttentionWeights& like, const std::s
           name, ": ", like.names[0], " ", format_shape(like.q.shape()), " has no room for ", m, " heads");
   Room out{.heads = m, .rank = like.q.dim(0) / m, .value_rank = like.o.dim(1) / m};
   out.groups = like.k.dim(0) / out.rank;
+  require(m % out.groups == 0, name, ": ", like.names[1], " ", format_shape(like.k.shape()), " has ",
+          out.groups, " heads of ", out.rank, " rows, which ", m, " heads cannot share");
+  const std::vector<Index> k{like.k.dim(0), layer.dim()}, v{out.groups * out.value_rank, layer.dim()};
+  require(like.k.shape() == k, name, ": ", like.names[1], " has shape ", format_shape(like.k.shape()),
+          ", expected ", format_shape(k));
+  require(like.v.shape() == v, name, ": ", like.names[2], " has shape ", format_shape(like.v.shape()),
+          ", expected ", format_shape(v));
   return out;
 }
 

@@ -1,5 +1,6 @@
 // Layers -> forms -> overlaps of all pairs -> assignment -> distances -> verdict; start reading here.
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <map>
 
@@ -54,6 +55,8 @@ MatchedHead measure(const Problem& p, HeadPlace a, HeadPlace b) {
   out.theta_distance = relative(matching::difference(x.theta, a.second, y.theta, b.second), x.theta_norms[i],
                                 y.theta_norms[j]);
   out.w_distance = relative(matching::difference(x.w, a.second, y.w, b.second), x.w_norms[i], y.w_norms[j]);
+  require(std::isfinite(out.theta_distance) && std::isfinite(out.w_distance), "match: the distance of head ",
+          a.second, " of A and head ", b.second, " of B overflows; divide the weights of both by one number");
   out.distance = std::max(out.theta_distance, out.w_distance);
   out.theta_overlap = o.theta(a.second, b.second);
   out.w_overlap = o.w(a.second, b.second);
@@ -207,6 +210,9 @@ void check_layers(const std::vector<LayerHeads>& a, const std::vector<LayerHeads
       require(layer.rotary.has_value() == first.rotary.has_value(),
               "match: ", first.rotary ? layer.name : first.name, " has no rotary positions, and ",
               first.rotary ? first.name : layer.name, " has");
+      require(!layer.rotary || layer.rotary->base == first.rotary->base, "match: ", first.name,
+              " has the rotary base ", first.rotary ? first.rotary->base : 0, " and ", layer.name, " has ",
+              layer.rotary ? layer.rotary->base : 0, ": equal queries and keys are different heads there");
     }
 }
 

@@ -2,14 +2,26 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+
+#include "headlens/error.hpp"
 
 namespace headlens::matching {
 namespace {
 
-std::vector<double> norms_of(const FormStack& stack, int threads) {
+// Distances sum up to four squares of norms: (|A| + |B|)^2 is at most four times the larger square.
+constexpr double kLargestSquare = std::numeric_limits<double>::max() / 8;
+
+std::vector<double> norms_of(const FormStack& stack, const char* what, const std::string& layer,
+                             int threads) {
   const Matrix<double> squares = inner_products(stack, stack, threads);
   std::vector<double> out;
-  for (Index i = 0; i < stack.heads; ++i) out.push_back(std::sqrt(std::max(0.0, squares(i, i))));
+  for (Index i = 0; i < stack.heads; ++i) {
+    require(std::abs(squares(i, i)) <= kLargestSquare, "match: ", layer, ": |", what, "|^2 of head ", i,
+            " is ", squares(i, i),
+            ", too large for float64; divide the weights of both layers by one number");
+    out.push_back(std::sqrt(std::max(0.0, squares(i, i))));
+  }
   return out;
 }
 
@@ -19,14 +31,14 @@ Forms make_forms(const LayerHeads& layer, bool dense_theta, bool dense_w, int th
   Forms out{theta_forms(layer), w_forms(layer), {}, {}};
   if (dense_theta && !out.theta.dense()) out.theta = multiplied_out(out.theta);
   if (dense_w && !out.w.dense()) out.w = multiplied_out(out.w);
-  out.theta_norms = norms_of(out.theta, threads);
-  out.w_norms = norms_of(out.w, threads);
+  out.theta_norms = norms_of(out.theta, "Theta", layer.name, threads);
+  out.w_norms = norms_of(out.w, "W", layer.name, threads);
   return out;
 }
 
 double relative(double difference, double a, double b) {
   const double scale = std::hypot(a, b) / std::sqrt(2.0);
-  return scale > 0 ? difference / scale : 0;
+  return scale == 0 ? 0 : difference / scale;  // NaN stays NaN
 }
 
 Overlaps find_overlaps(const Forms& a, const Forms& b, int threads) {

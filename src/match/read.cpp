@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "attention/variant_file.hpp"
 #include "base/memory.hpp"
 #include "headlens/arrays.hpp"
 #include "headlens/error.hpp"
@@ -31,14 +32,13 @@ bool is_layer(const NamedArrays& tensors) {
   return tensors.count("Theta") > 0 || (tensors.count("Q") > 0 && tensors.count("K") > 0);
 }
 
-// `rotary` (3): base, layout (0 half, 1 interleaved) and share.
-std::optional<Rotary> read_rotary_array(const NamedArrays& tensors, const std::string& name) {
-  if (tensors.count("rotary") == 0) return std::nullopt;
-  const Array array = as_doubles(tensors, "rotary", name);
-  expect_shape(array, {3}, "rotary", name);
-  return Rotary{.base = array.at(0),
-                .layout = array.at(1) == 0 ? RotaryLayout::half : RotaryLayout::interleaved,
-                .share = array.at(2)};
+// The biases become a part of Theta and of the constant, where no name is left for a message.
+void check_biases(const AttentionWeights& weights, const std::string& name) {
+  const Array* const biases[] = {&weights.bq, &weights.bk, &weights.bv, &weights.bo};
+  for (std::size_t i = 0; i < 4; ++i)
+    for (Index j = 0; j < biases[i]->size(); ++j)
+      require(std::isfinite(biases[i]->at(j)), name, ": ", weights.stored[4 + i].tensor, " holds ",
+              biases[i]->at(j), " at index ", j, " of ", "qkvo"[i], ", expected finite values");
 }
 
 LayerHeads read_layer(const NamedArrays& tensors, const HeadsSource& source, const std::string& name) {
@@ -70,9 +70,12 @@ LayerHeads read_layer(const NamedArrays& tensors, const HeadsSource& source, con
   }
   out.name = name;
   out.rotary = source.rotary ? source.rotary : read_rotary_array(tensors, name);
-  if (tensors.count("causal") > 0 && as_doubles(tensors, "causal", name).at(0) != 0) out.mask = Mask::causal;
+  out.mask = read_mask(tensors, name);
   require(!out.rotary || !out.k.empty(), name,
           ": with rotary positions a layer has factors Q and K, not Theta");
+  require(!out.rotary || out.rotary->pairs(out.q.dim(2)) > 0, name,
+          ": rotary positions turn pairs of columns, but Q has ", out.q.dim(2),
+          " columns, of which a share of ", out.rotary ? out.rotary->share : 1, " is turned");
   return out;
 }
 
@@ -101,8 +104,9 @@ std::vector<LayerHeads> find_heads(NamedArrays tensors, const HeadsSource& sourc
   for (const std::string& prefix : prefixes) {
     WeightsOptions options = source.weights;
     options.prefix = prefix;
-    out.push_back(
-        heads_from_weights(find_weights(tensors, options, name), options, source.rotary, execution));
+    const AttentionWeights weights = find_weights(tensors, options, name);
+    check_biases(weights, name);
+    out.push_back(heads_from_weights(weights, options, source.rotary, execution));
     out.back().name = prefix.empty() ? name : prefix;
   }
   return out;

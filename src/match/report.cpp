@@ -1,6 +1,7 @@
 // A match as JSON and in words.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "headlens/match.hpp"
@@ -41,7 +42,7 @@ std::string place(const Match& match, Index layer, Index head) {
                                                          : fmt::format("{}", head);
 }
 
-std::string why(const Match& match) {
+std::string why_heads(const Match& match) {
   const std::size_t count = match.heads.size();
   if (match.verdict == MatchVerdict::same)
     return fmt::format(
@@ -69,6 +70,14 @@ std::string why(const Match& match) {
   }
   if (match.moved.size() > 8) text += fmt::format(" and {} more", match.moved.size() - 8);
   return text + fmt::format("; the median is {:.2g}.", match.median_distance);
+}
+
+std::string why(const Match& match) {
+  if (std::ranges::none_of(match.layers, &MatchedLayer::other_mask)) return why_heads(match);
+  const std::string mask = "one layer has a causal mask, and the other has none.";
+  if (match.worst_distance <= kSameDistance && match.unmatched_a.empty() && match.unmatched_b.empty())
+    return "B has the heads of A, up to their order and their bases, but " + mask;
+  return why_heads(match) + " Besides, " + mask;
 }
 
 std::string heads_text(const Match& match) {

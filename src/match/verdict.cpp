@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "headlens/error.hpp"
 #include "match/unrelated.hpp"
 
 namespace headlens::matching {
@@ -14,8 +15,8 @@ double worst_of(const std::vector<MatchedHead>& heads) {
   return worst;
 }
 
-MatchVerdict verdict_of(double worst, bool all_matched, double p_value) {
-  if (all_matched && worst <= kSameDistance) return MatchVerdict::same;
+MatchVerdict verdict_of(double worst, bool equal, double p_value) {
+  if (equal && worst <= kSameDistance) return MatchVerdict::same;
   return p_value <= kDerivedLevel ? MatchVerdict::derived : MatchVerdict::unrelated;
 }
 
@@ -25,7 +26,10 @@ double constant_distance(const LayerHeads& a, const LayerHeads& b) {
     const double x = a.constant.empty() ? 0 : a.constant.at(i), y = b.constant.empty() ? 0 : b.constant.at(i);
     difference = std::hypot(difference, x - y), of_a = std::hypot(of_a, x), of_b = std::hypot(of_b, y);
   }
-  return relative(difference, of_a, of_b);
+  const double distance = relative(difference, of_a, of_b);
+  require(std::isfinite(distance), "match: the constants of ", a.name, " and ", b.name,
+          " are too large for float64; divide the weights of both layers by one number");
+  return distance;
 }
 
 double dimension_of(const LayerHeads& layer) {
@@ -63,9 +67,10 @@ MatchedLayer summarise(const LayerHeads& a, const LayerHeads& b, const std::vect
   out.mean_overlap /= static_cast<double>(std::max<std::size_t>(heads.size(), 1));
   out.p_value = judged.p_value;
   out.constant_distance = constant_distance(a, b);
-  out.verdict =
-      verdict_of(std::max(out.worst_distance, out.constant_distance),
-                 a.heads() == b.heads() && static_cast<Index>(heads.size()) == a.heads(), judged.p_value);
+  out.other_mask = a.mask && b.mask && a.mask != b.mask;
+  const bool all_matched = a.heads() == b.heads() && static_cast<Index>(heads.size()) == a.heads();
+  out.verdict = verdict_of(std::max(out.worst_distance, out.constant_distance),
+                           all_matched && !out.other_mask, judged.p_value);
   return out;
 }
 
@@ -85,8 +90,10 @@ void conclude(const LayerHeads& like, const Totals& totals, Match& out) {
     if (out.heads[i].distance > std::max(kSameDistance, 5 * out.median_distance))
       out.moved.push_back(static_cast<Index>(i));
   double worst = out.worst_distance;
-  for (const MatchedLayer& layer : out.layers) worst = std::max(worst, layer.constant_distance);
-  out.verdict = verdict_of(worst, out.unmatched_a.empty() && out.unmatched_b.empty(), out.p_value);
+  bool equal = out.unmatched_a.empty() && out.unmatched_b.empty();
+  for (const MatchedLayer& layer : out.layers)
+    worst = std::max(worst, layer.constant_distance), equal = equal && !layer.other_mask;
+  out.verdict = verdict_of(worst, equal, out.p_value);
 }
 
 }  // namespace headlens::matching

@@ -199,6 +199,8 @@ TEST(Variants, ReadAndNameTheirOptions) {
   EXPECT_EQ(name(read_rotary("base=500,layout=interleaved,share=0.25")),
             "base=500,layout=interleaved,share=0.25");
   EXPECT_EQ(read_rotary("layout=half"), Rotary{});
+  for (const Rotary& rotary : {Rotary{.base = 1e6 + 1. / 3, .share = 1. / 3}, Rotary{.base = 1234567}})
+    EXPECT_EQ(read_rotary(name(rotary)), rotary) << name(rotary);
   EXPECT_EQ(name(LayerVariant{}), "plain");
   EXPECT_EQ(name(LayerVariant{Mask::causal, true, Rotary{}}),
             "causal mask, biases, rotary base=10000,layout=half");

@@ -90,7 +90,7 @@ PLANTED = {
     "logit scale 1/sqrt(d)": {"scale": D**-0.5},
     "logit scale 1/r": {"scale": 1 / R},
     "head order (r, m)": {"cut": "strided"},
-    "causal mask, rotary base=1e+06,layout=interleaved": {"causal": True, "rotary": (1e6, "interleaved")},
+    "causal mask, rotary base=1000000,layout=interleaved": {"causal": True, "rotary": (1e6, "interleaved")},
     "causal mask, rotary base=10000,layout=half, logit scale 1": {
         "causal": True,
         "rotary": (1e4, "half"),
@@ -144,6 +144,19 @@ def test_padding(tmp_path):
     seen = np.array([attend(w, one) for one in x])
     assert check(tmp_path, w, x, seen, lengths=lengths)["convention"] == "padding is seen"
     assert check(tmp_path, w, x, y, status=3)["fits"] is False  # without the lengths nothing fits
+    padding = np.arange(K)[None] >= lengths[:, None]
+    x[padding], y[padding] = np.nan, np.inf  # whatever stands there
+    assert check(tmp_path, w, x, y, lengths=lengths)["convention"] == "as stored"
+
+
+@pytest.mark.parametrize("factor, last", [(1e200, False), (1e200, True), (1e-130, False)])
+def test_labels_without_a_finite_error(tmp_path, factor, last):
+    w, x = draw()
+    y = np.random.default_rng(2).standard_normal(x.shape)
+    y[-1 if last else slice(None)] *= factor  # the last example is no part of the search
+    np.savez(tmp_path / "ex.npz", X=x, Y=y)
+    line = refuse("check", stored(tmp_path / "w.npz", w), tmp_path / "ex.npz", f"--heads {M}")
+    assert "too large" in line and "w.npz" in line
 
 
 def damaged(w, head, kind):
@@ -245,7 +258,7 @@ def test_float32_fits_and_bfloat16_needs_a_tolerance(tmp_path):
     [
         ("w.npz ex.npz", "--heads: none given"),
         ("w.npz ex.npz --heads 4 --tolerance 0", "--tolerance: 0 given"),
-        ("w.npz bad.npz --heads 4", "lengths holds 99 at 0"),
+        ("w.npz bad.npz --heads 4", "lengths holds 99 at index 0"),
         ("w.npz small.npz --heads 4", "the examples have (3, 3)"),
         ("w.npz w.npz --heads 4", "'X' is missing"),
         ("ex.npz ex.npz --heads 4", "'X' (40, 7, 24), 'Y' (40, 7, 24)"),

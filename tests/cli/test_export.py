@@ -169,6 +169,10 @@ def test_rotary_biases_are_kept(tmp_path):
         ("layer.npz --like plain.npz -o out.npz", "has query biases, but the file has none"),
         ("layer.npz --like small.npz -o out.npz", "(d, e) = (5, 5) and the layer has (24, 24)"),
         ("layer.npz --like narrow.npz -o out.npz", "rank 2"),
+        ("layer.npz --like values.npz -o out.npz", "W_V has shape (12, 24), expected (24, 24)"),
+        ("layer.npz --like wide.npz -o out.npz", "W_V has shape (24, 25), expected (24, 24)"),
+        ("layer.npz --like keys.npz -o out.npz", "W_K has shape (24, 23), expected (24, 24)"),
+        ("layer.npz --like thirds.npz -o out.npz", "has 3 heads of 6 rows, which 4 heads cannot share"),
         ("layer.npz --like like.npz --prefix decoder -o out.npz", "under 'decoder'"),
         ("layer.npz --like like.npz -o like.npz", "like.npz"),
     ],
@@ -181,4 +185,10 @@ def test_misuse(tmp_path, monkeypatch, words, text):
     np.savez("small.npz", **{f"W_{n}": np.ones((8, 5)) for n in "QKV"}, W_O=np.ones((5, 8)))
     narrow = {f"W_{n}": np.ones((8, D)) for n in "QKV"} | {f"b_{n}": np.ones(8) for n in "QKV"}
     np.savez("narrow.npz", **narrow, W_O=np.ones((D, 8)), b_O=np.ones(D))
+    full = {f"W_{n}": np.ones((M * R, D)) for n in "QKV"} | {f"b_{n}": np.ones(M * R) for n in "QV"}
+    full |= {"W_O": np.ones((D, M * R)), "b_O": np.ones(D)}
+    np.savez("values.npz", **full | {"W_V": np.ones((2 * R, D)), "b_V": np.ones(2 * R)})
+    np.savez("wide.npz", **full | {"W_V": np.ones((M * R, D + 1))})
+    np.savez("keys.npz", **full | {"W_K": np.ones((M * R, D - 1))})
+    np.savez("thirds.npz", **full | {"W_K": np.ones((3 * R, D))})
     assert text in refuse("export", words, folder=tmp_path)

@@ -124,6 +124,63 @@ def test_words(tmp_path):
     assert text.startswith("verdict  derived") and f"Changed most: head {head} of A" in text
 
 
+@pytest.mark.parametrize("part", ["query", "key", "value", "dense"])
+def test_biases_that_are_no_numbers(tmp_path, part):
+    layer = family.random_layer(np.random.default_rng(8))
+    a = layers_file(tmp_path / "a.safetensors", [layer])
+    for value in (np.nan, np.inf):
+        bias = layer[f"b_{part}"].copy()
+        bias[3] = value
+        b = layers_file(tmp_path / "b.safetensors", [layer | {f"b_{part}": bias}])
+        line = refuse("match", a, b, f"--heads {M}")
+        assert "b.safetensors: " in line and f"{part}.bias holds {value} at index 3" in line
+
+
+POSITIONS = {"half": [1e4, 0, 1], "faster": [5e5, 0, 1], "double": [1e4, 0, 2], "none": [1e4, 0, 0.1]}
+POSITIONS |= {"layout": [1e4, 2, 1], "two": [1e4, 0], "flat": [0.5, 0, 1], "nan": [np.nan, 0, 1]}
+
+
+def turned_layer(name, rotary="half", **more):
+    rng = np.random.default_rng(9)
+    parts = {name: rng.standard_normal((5, 8, 4)) for name in "QK"} | {"W": rng.standard_normal((5, 8, 8))}
+    np.savez(name, **parts, rotary=np.array(POSITIONS[rotary], float), **more)
+
+
+@pytest.mark.parametrize("rotary", [name for name in POSITIONS if name not in ("half", "faster")])
+def test_positions_of_layer_files_are_checked(tmp_path, monkeypatch, rotary):
+    monkeypatch.chdir(tmp_path)
+    turned_layer("a.npz")
+    turned_layer("b.npz", rotary)
+    np.savez("ex.npz", X=np.ones((9, 3, 8)), Y=np.ones((9, 3, 8)))
+    text = "b.npz: rotary positions turn pairs" if rotary == "none" else "expected three numbers"
+    assert text in refuse("match a.npz b.npz") and text in refuse("check b.npz ex.npz")
+
+
+def test_other_bases_and_masks_are_not_the_same(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name, rotary in (("a.npz", "half"), ("faster.npz", "faster")):
+        turned_layer(name, rotary)
+    assert "a.npz has the rotary base 10000 and faster.npz has 500000" in refuse("match a.npz faster.npz")
+    turned_layer("causal.npz", causal=np.array([1]))
+    assert run_json("match causal.npz causal.npz")["verdict"] == "same"
+    found = run_json("match a.npz causal.npz")
+    assert found["verdict"] == "derived" and "one layer has a causal mask" in found["explanation"]
+
+
+@pytest.mark.parametrize(
+    "causal, text",
+    [
+        (np.array([1, 0]), "causal is int64 (2,), expected one number"),
+        (np.zeros(0), "causal is float64 (0,), expected one number"),
+        (np.array([0.5]), "causal is 0.5, expected a whole number from 0 to 1"),
+    ],
+)
+def test_masks_of_layer_files_are_checked(tmp_path, monkeypatch, causal, text):
+    monkeypatch.chdir(tmp_path)
+    turned_layer("a.npz", causal=causal)
+    assert text in refuse("match a.npz a.npz")
+
+
 @pytest.mark.parametrize(
     "words, text",
     [

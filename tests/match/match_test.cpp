@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "headlens/error.hpp"
 #include "io/files.hpp"
 
@@ -28,6 +30,7 @@ TEST(Match, EveryFormOfALayerIsTheSame) {
       const Match match = match_heads({*a}, {*b}, {}, {});
       EXPECT_EQ(match.verdict, MatchVerdict::same);
       EXPECT_LT(match.worst_distance, 1e-13);
+      ASSERT_EQ(match.heads.size(), 6U);
       for (const MatchedHead& head : match.heads) EXPECT_EQ(head.a, head.b);
     }
 }
@@ -76,6 +79,48 @@ TEST(Match, AConstantIsAPartOfTheLayer) {
   EXPECT_NEAR(match.layers[0].constant_distance, 1e-3, 1e-5);
 }
 
+TEST(Match, AMaskIsAPartOfTheLayer) {
+  LayerHeads a = heads_of(drawn(6, 6), "a"), b = a;
+  b.mask = Mask::causal;
+  const Match match = match_heads({a}, {b}, {}, {});
+  EXPECT_EQ(match.verdict, MatchVerdict::derived);
+  EXPECT_EQ(match.layers[0].verdict, MatchVerdict::derived);
+  EXPECT_NE(in_words(match).find("one layer has a causal mask"), std::string::npos);
+  a.mask.reset();  // a checkpoint does not tell
+  EXPECT_EQ(match_heads({a}, {b}, {}, {}).verdict, MatchVerdict::same);
+}
+
+LayerHeads times(LayerHeads layer, double factor) {
+  for (Array* array : {&layer.q, &layer.v}) {
+    *array = Array::from(array->to_doubles(), array->shape());
+    for (Index i = 0; i < array->size(); ++i) array->data<double>()[i] *= factor;
+  }
+  return layer;
+}
+
+TEST(Match, RefusesNumbersWhoseSquaresOverflow) {
+  for (const bool factors : {false, true}) {
+    const auto layer = [&](std::uint64_t seed) {
+      return factors ? in_factors(drawn(6, seed)) : heads_of(drawn(6, seed), "a");
+    };
+    for (const double factor : {1e200, 1e155, 1e308})
+      for (const bool across : {false, true})
+        test::expect_error(
+            [&] {
+              match_heads({times(layer(1), factor)}, {times(layer(2), factor)}, {.across = across}, {});
+            },
+            {"match", "of head 0 is", "too large"});
+    EXPECT_EQ(match_heads({times(layer(1), 1e150)}, {times(layer(1), 1e150)}, {}, {}).verdict,
+              MatchVerdict::same);
+  }
+  for (const double value : {1e308, std::numeric_limits<double>::quiet_NaN()}) {
+    LayerHeads a = heads_of(drawn(6, 6), "a"), b = a;
+    a.constant = Array::from(std::vector<double>(12, value), {12});
+    b.constant = Array::from(std::vector<double>(12, -value), {12});
+    test::expect_error([&] { match_heads({a}, {b}, {}, {}); }, {"constants of a and a", "too large"});
+  }
+}
+
 TEST(Match, RefusesWhatCannotBeCompared) {
   const LayerHeads a = heads_of(drawn(2, 7), "a"),
                    b = heads_of(draw_teacher({.heads = 2, .dim = 9, .seed = 1}), "b");
@@ -84,6 +129,9 @@ TEST(Match, RefusesWhatCannotBeCompared) {
   LayerHeads turned = in_factors(drawn(2, 7));
   turned.rotary = Rotary{};
   test::expect_error([&] { match_heads({a}, {turned}, {}, {}); }, {"a has no rotary", "factors has"});
+  LayerHeads faster = turned;
+  faster.rotary->base = 500000;
+  test::expect_error([&] { match_heads({turned}, {faster}, {}, {}); }, {"rotary base 10000", "has 500000"});
 }
 
 }  // namespace

@@ -13,7 +13,7 @@ VARIANTS = [
     {"rotary": ROTARY},
     {"mask": "causal", "bias": True, "rotary": "base=100,layout=interleaved,share=0.5"},
 ]
-PARTS = ("theta", "w", "query_bias", "constant", "q", "k", "mask", "rotary")
+PARTS = ("theta", "w", "query_bias", "constant", "q", "k", "mask", "rotary", "kv_groups")
 
 
 def same(a, b):
@@ -47,6 +47,26 @@ def test_layers_come_back_from_files_pickles_and_their_parts(tmp_path, variant):
     assert headlens.compare(layer, layer).worst_error == 0
 
 
+def test_every_digit_and_the_groups_come_back(tmp_path):
+    rng, rotary = np.random.default_rng(1), np.array([1e6 + 1 / 3, 0, 2 / 3])
+    parts = {name: rng.normal(size=(4, 6, 3)) for name in "QK"} | {"W": rng.normal(size=(4, 6, 6))}
+    np.savez(tmp_path / "layer.npz", **parts, rotary=rotary, kv_groups=np.array([2]))
+    layer = headlens.AttentionLayer.load(tmp_path / "layer.npz")
+    again = pickle.loads(pickle.dumps(layer))
+    same(again, layer)
+    assert again.kv_groups == 2
+    again.save(tmp_path / "again.npz")
+    assert np.array_equal(np.load(tmp_path / "again.npz")["rotary"], rotary)
+    assert headlens.match(layer, tmp_path / "layer.npz").verdict == "same"
+
+
+@pytest.mark.parametrize("groups", [[2.5], [1e300], [np.nan], [-1], [2, 2], []])
+def test_groups_are_one_whole_number(tmp_path, groups):
+    np.savez(tmp_path / "layer.npz", Theta=np.ones((4, 3, 3)), W=np.ones((4, 3, 3)), kv_groups=groups)
+    with pytest.raises(ValueError, match="kv_groups is .*, expected (one|a whole) number"):
+        headlens.AttentionLayer.load(tmp_path / "layer.npz")
+
+
 @pytest.mark.parametrize("variant", [{}, {"mask": "causal"}, {"bias": True}])
 def test_outputs_are_those_of_the_formula(variant):
     layer = headlens.AttentionLayer.random(heads=2, dim=5, seed=4, **variant)
@@ -74,5 +94,9 @@ def test_what_is_wrong_is_said():
         headlens.AttentionLayer(layer.theta, layer.w, mask="diagonal")
     with pytest.raises(ValueError, match="lengths"):
         layer(np.zeros((2, 3, 4)), lengths=[4, 1])
+    with pytest.raises(ValueError, match="lengths holds 2.5"):
+        layer(np.zeros((2, 3, 4)), lengths=[2.5, 1])
+    with pytest.raises(ValueError, match="lengths holds 2.5"):
+        headlens.recover(np.zeros((2, 3, 4)), np.zeros((2, 3, 4)), 2, lengths=[2.5, 1])
     with pytest.raises(ValueError, match="to_torch"):
         layer.to_torch()
