@@ -13,6 +13,7 @@
 #include "base/parallel.hpp"
 #include "base/random.hpp"
 #include "comm/communicator.hpp"
+#include "data/set_checks.hpp"
 #include "features/kept_sets.hpp"
 #include "headlens/error.hpp"
 
@@ -29,6 +30,7 @@ Matrix<double> numbers_of(const LabelledSets& data, AutomaticModel& model) {
   const Targets& y = data.targets;
   const Index n = data.sets.count();
   if (!y.integer) {
+    check_target_range(y.values, 0, data.sets.name());  // targets may come from elsewhere than a file
     Matrix<double> out(n, y.outputs);
     std::copy(y.values.begin(), y.values.end(), out.data());
     return out;
@@ -73,28 +75,44 @@ Matrix<double> rows_of(MatrixView<const double> y, const std::vector<Index>& cho
   return out;
 }
 
-// Tokens, the largest block of features, and for every member products with the kept sets; of the members
-// that are at work, one per thread, kernels, eigenvectors and what LAPACK takes.
-double peak_bytes(const Sets& sets, Index kept, int threads) {
+// Tokens and the largest block of features; then whichever is more:
+// - screening: products of every list of blocks and of one block, and of every worker a kernel, eigenvectors
+//   and what LAPACK takes;
+// - fitting: of every member products with and among the kept sets, later its spectrum in their place, and
+//   what belongs to every output; of every worker kernels, features and eigenvectors beside that.
+double peak_bytes(const Sets& sets, Index outputs, bool classifier, Index kept, int workers) {
   const auto n = static_cast<double>(sets.count()), m = static_cast<double>(kept),
-             d = static_cast<double>(sets.dim());
+             d = static_cast<double>(sets.dim()), q = static_cast<double>(outputs);
+  const auto members = static_cast<double>(most_members(classifier)),
+             lists = static_cast<double>(most_lists(classifier));
   const double tokens = static_cast<double>(sets.total_keys()) * d;
   const double screened = static_cast<double>(std::min(sets.count(), kScreened));
-  const double screening = screened * screened * (20 + 5.0 * threads);
-  const double products = 6 * n * m;
-  return 8 *
-         (2 * tokens + (n + m) * 200 * d + std::max(screening, products + threads * (3 * n * m + 5 * m * m)));
+  const double screening = screened * screened * (lists + 1 + 6.0 * workers);
+  const double fitting = (members + 1) * (n * m + m * m) + workers * (3 * n * m + 6 * m * m) +
+                         (members + 4.0 * workers) * (n + m) * q;
+  return 8 * (2 * tokens + (n + m) * 200 * std::max(d, 2.0) + std::max(screening, fitting));
 }
 
-Index affordable_centres(const Sets& sets, const backend::Context& context) {
+// How many sets are kept, and how many workers have memory. The number of sets decides what the model is, so
+// threads have no say in it: what one worker can afford is kept, and memory that is left goes to others.
+struct Affordable {
+  Index kept = 0;
+  int workers = 1;
+};
+
+Affordable affordable(const Sets& sets, Index outputs, bool classifier, const backend::Context& context) {
   const MemoryBudget budget(context.execution);
+  const auto bytes = [&](Index kept, int workers) {
+    return peak_bytes(sets, outputs, classifier, kept, workers);
+  };
   const Index wanted = sets.count() <= kAllKept ? sets.count() : kMostCentres;
-  Index kept = wanted;
-  while (kept > 200 && !budget.fits(peak_bytes(sets, kept, context.threads))) kept /= 2;
-  budget.require(peak_bytes(sets, kept, context.threads),
-                 join("an automatic fit on ", sets.count(), " sets"));
-  if (kept < wanted) context.execution.note(join("memory: ", kept, " sets are kept instead of ", wanted));
-  return kept;
+  Affordable out{wanted, 1};
+  while (out.kept > 200 && !budget.fits(bytes(out.kept, 1))) out.kept /= 2;
+  budget.require(bytes(out.kept, 1), join("an automatic fit on ", sets.count(), " sets"));
+  while (out.workers < context.threads && budget.fits(bytes(out.kept, out.workers + 1))) ++out.workers;
+  if (out.kept < wanted)
+    context.execution.note(join("memory: ", out.kept, " sets are kept instead of ", wanted));
+  return out;
 }
 
 struct FittedMember {
@@ -105,14 +123,15 @@ struct FittedMember {
 
 // Every member on all sets: its penalty again, for it falls with the number of sets.
 std::vector<FittedMember> fit_members(AutomaticModel& model, const Tokens& tokens, const Tokens* kept,
-                                      MatrixView<const double> y, const backend::Context& context) {
+                                      MatrixView<const double> y, int workers,
+                                      const backend::Context& context) {
   const Tokens& centres = kept ? *kept : tokens;
   std::vector<Products> all = block_products(model.members, model.frame, tokens, centres, context.threads);
   std::vector<Products> among;
   if (kept) among = block_products(model.members, model.frame, centres, centres, context.threads);
   std::vector<FittedMember> out(model.members.size());
   const auto count = static_cast<Index>(out.size());
-  parallel_for(context.threads, count, [&](Index c, int worker) {
+  parallel_for(workers, count, [&](Index c, int worker) {
     if (worker == 0)
       context.execution.report("fit kernels", static_cast<double>(c), static_cast<double>(count));
     const auto at = static_cast<std::size_t>(c);
@@ -171,12 +190,15 @@ AutomaticFit run(const LabelledSets& data, std::uint64_t seed, const backend::Co
   require(sets.count() >= 4, sets.name(), ": ", sets.count(),
           " sets given, and an automatic fit needs 4 or more");
   const Matrix<double> y = numbers_of(data, model);
-  const Index kept_count = affordable_centres(sets, context);
+  const auto [kept_count, workers] = affordable(sets, y.cols(), model.is_classifier(), context);
   model.frame = learn_frame(sets, seed, context.threads);
   const std::vector<Index> screened = draw_sets(sets.count(), kScreened, seed, "automatic-screened");
   fit.screened = static_cast<Index>(screened.size());
   fit.trials = screen(model.frame, standardise(model.frame, sets, screened, context.threads),
-                      rows_of(y, screened), model.is_classifier(), context);
+                      rows_of(y, screened), model.is_classifier(), workers, context);
+  require(!fit.trials.empty(), sets.name(), ": the ", fit.screened,
+          " sets that were compared are all the same, so nothing can be learned from them: give sets that "
+          "differ");
   model.members = committee(fit.trials, model.is_classifier());
   const std::vector<Index> kept = draw_sets(sets.count(), kept_count, seed, "automatic-kept");
   const bool all = kept_count == sets.count();
@@ -184,7 +206,8 @@ AutomaticFit run(const LabelledSets& data, std::uint64_t seed, const backend::Co
   const Tokens tokens = standardise(model.frame, sets, everything, context.threads);
   Tokens centres;
   if (!all) centres = standardise(model.frame, sets, kept, context.threads);
-  const std::vector<FittedMember> fitted = fit_members(model, tokens, all ? nullptr : &centres, y, context);
+  const std::vector<FittedMember> fitted =
+      fit_members(model, tokens, all ? nullptr : &centres, y, workers, context);
   assemble(model, fitted, y);
   FeatureOptions plain;  // sets are kept as they are, in double
   model.support = make_support(sets, kept, plain);

@@ -108,7 +108,7 @@ std::vector<double> penalties(bool classifier) {
 }
 
 std::vector<AutomaticMember> screen(const TokenFrame& frame, const Tokens& tokens, MatrixView<const double> y,
-                                    bool classifier, const backend::Context& context) {
+                                    bool classifier, int workers, const backend::Context& context) {
   std::vector<AutomaticMember> lists;
   for (auto& blocks : block_lists(frame, tokens, classifier, context.threads)) {
     lists.emplace_back();
@@ -129,7 +129,7 @@ std::vector<AutomaticMember> screen(const TokenFrame& frame, const Tokens& token
   }
   const std::vector<double> multiples = penalties(classifier);
   const auto count = static_cast<Index>(trials.size());
-  parallel_for(context.threads, count, [&](Index c, int worker) {
+  parallel_for(workers, count, [&](Index c, int worker) {
     if (worker == 0)
       context.execution.report("choose kernels", static_cast<double>(c), static_cast<double>(count));
     AutomaticMember& trial = trials[static_cast<std::size_t>(c)];
@@ -152,6 +152,16 @@ std::vector<AutomaticMember> committee(const std::vector<AutomaticMember>& trial
     if (trial.loo_error <= worst && of_family[attention]++ < kMostMembers) out.push_back(trial);
   }
   return out;
+}
+
+Index most_members(bool classifier) {
+  return static_cast<Index>(classifier ? 2 * kMostMembers : kMostMembers);
+}
+
+// Every single block, in regression also with the pools, and the pools alone.
+Index most_lists(bool classifier) {
+  const auto single = static_cast<Index>(deviations(classifier).size() + bandwidths(classifier).size());
+  return (classifier ? 1 : 2) * single + 1;
 }
 
 }  // namespace headlens::automatic

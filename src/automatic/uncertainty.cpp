@@ -23,43 +23,31 @@ std::vector<double> class_scores(MatrixView<const double> f, Index i) {
   return {f.row(i), f.row(i) + f.cols};
 }
 
-// Minus the mean log likelihood of softmax(a f), smooth and convex in a, and its two derivatives.
-struct Slope {
-  double loss = 0, first = 0, second = 0;
-};
-
-Slope slope_loss(MatrixView<const double> f, MatrixView<const double> y, double a) {
-  Slope out;
-  const auto n = static_cast<double>(f.rows);
+// Minus the mean log likelihood of softmax(a f) is convex in a. Its derivative: the mean of <p, f> - f_own.
+double loss_derivative(MatrixView<const double> f, MatrixView<const double> y, double a) {
+  double out = 0;
   for (Index i = 0; i < f.rows; ++i) {
     const std::vector<double> scores = class_scores(f, i);
-    const double most = a * *std::max_element(scores.begin(), scores.end());
-    const double least = a * *std::min_element(scores.begin(), scores.end());
-    const double top = std::max(most, least);
-    double sum = 0, mean = 0, square = 0;
+    const double top = a * *std::max_element(scores.begin(), scores.end());
+    double sum = 0, mean = 0;
     for (const double s : scores) {
       const double weight = std::exp(a * s - top);
       sum += weight;
       mean += weight * s;
-      square += weight * s * s;
     }
-    mean /= sum;
     const double own = scores[static_cast<std::size_t>(label_column(y, i))];
-    out.loss += (top + std::log(sum) - a * own) / n;
-    out.first += (mean - own) / n;
-    out.second += (square / sum - mean * mean) / n;
+    out += (mean / sum - own) / static_cast<double>(f.rows);
   }
   return out;
 }
 
-// Newton's steps from 0, held to [0.01, 100]: labels that are told apart without an error would ask for
-// infinity.
+// The most likely a, by bisection of its logarithm: the derivative rises with a. Held to [0.01, 100], for
+// labels that are told apart without an error would ask for infinity.
 double likely_slope(MatrixView<const double> f, MatrixView<const double> y) {
-  constexpr double kLeast = 0.01, kMost = 100;
-  double low = kLeast, high = kMost;
-  for (int step = 0; step < 60; ++step) {  // the derivative rises with a: halve where it changes sign
+  double low = 0.01, high = 100;
+  for (int step = 0; step < 60; ++step) {
     const double middle = std::sqrt(low * high);
-    (slope_loss(f, y, middle).first > 0 ? high : low) = middle;
+    (loss_derivative(f, y, middle) > 0 ? high : low) = middle;
   }
   return std::sqrt(low * high);
 }

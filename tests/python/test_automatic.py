@@ -156,6 +156,23 @@ def test_the_program_writes_the_same_bytes_with_any_threads(kind, tmp_path):
         assert (tmp_path / "m.hlm").read_bytes() == (tmp_path / "python.hlm").read_bytes()
 
 
+def test_memory_decides_what_is_kept_and_threads_do_not(tmp_path):
+    X, y = draw(240, 20, d=2, least=2, most=3)
+    kept = []
+    for megabytes in 4, 10, 20:
+        found = []
+        for threads in 1, 16:
+            model = Classifier(threads=threads, max_memory=megabytes * 10**6)
+            try:
+                model.fit(X, (y > 0).astype(int)).save(tmp_path / "m.hlm")
+                found.append((model.report_["kept"], (tmp_path / "m.hlm").read_bytes()))
+            except MemoryError:
+                found.append((0, b""))
+        assert found[0] == found[1]
+        kept.append(found[0][0])
+    assert kept == [0, 120, 240]
+
+
 @pytest.mark.parametrize(
     "options",
     [
@@ -261,6 +278,35 @@ def test_labels_that_are_none(y, said, tmp_path):
         cwd=tmp_path, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert run.returncode == 2 and said in run.stderr and run.stderr.count("\n") == 1
+
+
+def same_sets(n):
+    keys = np.random.default_rng(15).normal(size=(5, 3))
+    return headlens.Sets(np.ones((n, 3)), np.tile(keys, (n, 1)), 5 * np.arange(n + 1))
+
+
+@pytest.mark.parametrize("y", [np.arange(30.0), np.arange(30) % 2])
+def test_sets_that_are_all_the_same(y, tmp_path):
+    X = same_sets(30)
+    np.savez(tmp_path / "d.npz", query=X.query, keys=X.keys, offsets=X.offsets, y=y)
+    run = subprocess.run(
+        [BINARY, "fit", "d.npz", "--auto", "-o", "m.hlm"],
+        cwd=tmp_path, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert run.returncode == 2 and "give sets that differ" in run.stderr and run.stderr.count("\n") == 1
+    assert not (tmp_path / "m.hlm").exists()
+
+
+@pytest.mark.parametrize("scale", [0, 2.5, 1e150])
+def test_constant_and_large_targets(scale, tmp_path):
+    """A constant is predicted, and the largest targets that are taken give a model that can be read."""
+    X, y = draw(30, 16)
+    y = scale * (y / np.abs(y).max() if scale > 1e100 else np.ones(30))
+    Regressor().fit(X, y).save(tmp_path / "m.hlm")
+    mean, deviation = headlens.load(tmp_path / "m.hlm").predict(X, return_std=True)
+    assert np.isfinite(mean).all() and np.isfinite(deviation).all()
+    if scale < 1e100:
+        np.testing.assert_allclose(mean, scale, rtol=1e-12)
 
 
 @pytest.mark.parametrize(
