@@ -1,7 +1,6 @@
 #include "recover/factors/challenge.hpp"
 
 #include <algorithm>
-#include <boost/math/distributions/fisher_f.hpp>
 #include <cmath>
 #include <limits>
 #include <utility>
@@ -10,14 +9,13 @@
 #include "base/random.hpp"
 #include "linalg/tiles.hpp"
 #include "linalg/vector_space.hpp"
+#include "recover/certificate/error_draws.hpp"
 #include "recover/certificate/weakest_direction.hpp"
 #include "recover/factors/gauge.hpp"
 
 namespace headlens::recovery {
 namespace {
 
-constexpr double kTolerance = 1e-2;  // of a solve: below what the number of draws can tell
-constexpr int kMostInner = 1000;
 constexpr double kSafety = 4;        // beyond first order, what the fit absorbed, and eigenvalues found to 1%
 constexpr double kUnsettled = 4;     // times: an eigenvalue that was still falling
 constexpr double kLowDraws = 4;      // times: draws that were low by chance
@@ -25,12 +23,6 @@ constexpr double kResolved = 1e-11;  // of the typical curvature: below it produ
 constexpr double kRounding = 1e-14;  // of |Y|: labels and our own sums
 constexpr int kExactDraws = 3, kNoisyDraws = 16;
 constexpr double kNudge = 1e-3, kReturned = 0.02;
-constexpr double kConfidence = 0.95;
-
-// One error of the factors: dparameters and dO.
-struct Draw {
-  Matrix<double> parameters, o;
-};
 
 Matrix<double> beside(MatrixView<const double> a, MatrixView<const double> b) {
   Matrix<double> out(a.rows, a.cols + b.cols);
@@ -52,100 +44,27 @@ Matrix<double> transposed(MatrixView<const double> a) {
 struct Product {
   Matrix<double> a, b;
 };
-Product theta_error(const Factors& f, const Draw& draw, Index head) {
+Product theta_error(const Factors& f, const ErrorDraw& draw, Index head) {
   const backend::HeadColumns c = backend::columns_of(f.ranks)[static_cast<std::size_t>(head)];
   const HeadFactors h = head_of(f, head);
   const MatrixView<const double> z = draw.parameters.view();
   return {beside(z.block(0, c.q, z.rows, c.logits), h.q), beside(h.k, z.block(0, c.k, z.rows, c.logits))};
 }
-Product w_error(const Factors& f, const Draw& draw, Index head) {
+Product w_error(const Factors& f, const ErrorDraw& draw, Index head) {
   const backend::HeadColumns c = backend::columns_of(f.ranks)[static_cast<std::size_t>(head)];
   const HeadFactors h = head_of(f, head);
   const MatrixView<const double> z = draw.parameters.view();
   return {beside(z.block(0, c.v, z.rows, c.values), h.v),
-          beside(transposed(h.o), transposed(draw.o.view().block(c.o, 0, c.values, draw.o.cols())))};
+          beside(transposed(h.o), transposed(draw.w.view().block(c.o, 0, c.values, draw.w.cols())))};
 }
 
 double product_of(const Product& x, const Product& y) {
   return factored_product(x.a.view(), x.b.view(), y.a.view(), y.b.view());
 }
 
-// Of the covariance of one error: its trace, and the 95% point of |error|^2 over the trace (error_bars.hpp).
-struct Spread {
-  double trace = 0, quantile = 1;
-};
-Spread spread_of(const std::vector<Product>& draws) {
-  const double count = static_cast<double>(draws.size());
-  Spread out;
-  double squares = 0;
-  for (std::size_t r = 0; r < draws.size(); ++r) {
-    out.trace += product_of(draws[r], draws[r]) / count;
-    for (std::size_t s = 0; s < r; ++s)
-      squares += 2 * std::pow(product_of(draws[r], draws[s]), 2) / (count * (count - 1));
-  }
-  if (!(out.trace > 0) || draws.size() < 2) return out;
-  const double freedom = std::clamp(out.trace * out.trace / std::max(squares, 1e-300), 1.0,
-                                    static_cast<double>(draws[0].a.rows() * draws[0].a.cols()));
-  out.quantile = boost::math::quantile(boost::math::fisher_f(freedom, count * freedom), kConfidence);
-  return out;
-}
-
-// Is H a = b to the tolerance, in the norm of the preconditioner? Asked in double of a solve in float.
-bool is_solved(backend::LinearModel& model, const Matrix<double>& b, double mu, const Matrix<double>& a) {
-  Matrix<double> left(b.rows(), b.cols());
-  model.normal_product(a, left);
-  add(mu, a, left);
-  add(-1.0, b, left);
-  return inner_product(left, model.precondition(left)) <
-         std::pow(3 * kTolerance, 2) * inner_product(b, model.precondition(b));
-}
-
-constexpr Index kNormals = 1 << 16;  // of a share; a whole number of blocks of the stream
-
-// The first draws of a stream that has given none.
-void fill_normal(const Stream& stream, Index count, int threads, double* to) {
-  parallel_for(threads, tile_count(count, kNormals), [&](Index item, int) {
-    const Tile tile = tile_at(count, kNormals, item);
-    Stream share = stream.from_block(static_cast<std::uint64_t>(tile.begin / Stream::kBlock));
-    for (Index i = 0; i < tile.size; ++i) to[tile.begin + i] = share.normal();
-  });
-}
-
-// One solve; false if the solver did not get there.
-bool draw_error(const backend::LayerProblem& problem, backend::LinearModel& model, double mu,
-                const Stream& stream, Effort& effort, Draw& draw) {
-  Matrix<double> noise(problem.rows(), problem.outputs());
-  fill_normal(stream, noise.rows() * noise.cols(), effort.threads(), noise.data());
-  model.respond(noise, draw.parameters);
-  for (const Precision precision : {Precision::f32, Precision::f64}) {
-    backend::Step step = model.solve(draw.parameters, mu, kTolerance, kMostInner, precision,
-                                     [&] { return effort.must_stop(); });
-    effort.inner += step.inner;
-    if (effort.expired()) return false;
-    if (!is_solved(model, draw.parameters, mu, step.direction)) continue;
-    draw.o = model.respond_in_w(noise, step.direction);
-    draw.parameters = std::move(step.direction);
-    return true;
-  }
-  return false;
-}
-
-// Empty if a solve did not get there.
-std::vector<Draw> draw_errors(const backend::LayerProblem& problem, backend::LinearModel& model, double mu,
-                              LabelsAre labels, const Factors& factors, std::uint64_t seed, Effort& effort) {
-  std::vector<Draw> drawn;
-  for (int r = 0; r < (labels == LabelsAre::exact ? kExactDraws : kNoisyDraws); ++r) {
-    drawn.push_back({Matrix<double>(factors.dim(), factors.ranks.parameter_columns()), {}});
-    effort.report("error bars", r, 1, factors.heads());
-    const Stream stream(seed, "error bars of factors", static_cast<std::uint64_t>(r));
-    if (!draw_error(problem, model, mu, stream, effort, drawn.back())) return {};
-  }
-  return drawn;
-}
-
 // |dTheta| of one head along a direction of the parameters.
 double theta_moved(const Factors& factors, const Matrix<double>& direction, Index head) {
-  const Draw draw{headlens::copy_of(direction), {}};
+  const ErrorDraw draw{headlens::copy_of(direction), {}};
   const Product moved = theta_error(factors, draw, head);
   return std::sqrt(std::max(0.0, product_of(moved, moved)));
 }
@@ -201,7 +120,10 @@ FactorBars factor_bars(const Split& split, const Factors& given, LabelsAre label
   model->move_to(*point);
   model->refresh_preconditioner(*point);
   model->shift_preconditioner(mu);
-  const std::vector<Draw> drawn = draw_errors(*problem, *model, mu, labels, factors, seed, effort);
+  const std::vector<ErrorDraw> drawn = draw_errors(*problem, *model, *point,
+                                                   {labels == LabelsAre::exact ? kExactDraws : kNoisyDraws,
+                                                    mu, seed, "error bars of factors", factors.heads()},
+                                                   effort);
   if (drawn.empty()) return out;
   const double typical = typical_curvature(*model, factors, seed);
   const GaugeFixed fixed(*problem, factors, typical);
@@ -222,11 +144,12 @@ FactorBars factor_bars(const Split& split, const Factors& given, LabelsAre label
   out.label_error = left;
   for (Index i = 0; i < factors.heads(); ++i) {
     std::vector<Product> theta, w;
-    for (const Draw& draw : drawn) {
+    for (const ErrorDraw& draw : drawn) {
       theta.push_back(theta_error(factors, draw, i));
       w.push_back(w_error(factors, draw, i));
     }
-    const Spread a = spread_of(theta), b = spread_of(w);
+    const Spread a = spread_of(products_of(theta, product_of), theta[0].a.rows() * theta[0].a.cols()),
+                 b = spread_of(products_of(w, product_of), w[0].a.rows() * w[0].a.cols());
     if (labels == LabelsAre::exact)
       out.heads.push_back({left * theta_bound(factors, weakest, i), kLowDraws * left * std::sqrt(b.trace)});
     else

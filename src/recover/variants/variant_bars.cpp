@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <boost/math/distributions/fisher_f.hpp>
 #include <cmath>
 #include <limits>
 #include <utility>
@@ -9,6 +8,7 @@
 #include "linalg/blas.hpp"
 #include "linalg/svd.hpp"
 #include "linalg/vector_space.hpp"
+#include "recover/certificate/error_draws.hpp"
 #include "recover/certificate/weakest_direction.hpp"
 #include "recover/factors/gauge.hpp"
 #include "recover/variants/variant_gauge.hpp"
@@ -17,52 +17,12 @@
 namespace headlens::recovery {
 namespace {
 
-constexpr double kTolerance = 1e-2;
-constexpr int kMostInner = 1000;
 constexpr double kSafety = 4;        // beyond first order, and what the fit absorbed
 constexpr double kUnsettled = 4;     // times: an eigenvalue that was still falling
 constexpr double kLowDraws = 4;      // times: draws that were low by chance
 constexpr double kResolved = 1e-11;  // of the typical curvature: below it products are rounding
 constexpr double kRounding = 1e-14;  // of |Y|
 constexpr int kExactDraws = 3, kNoisyDraws = 16;
-constexpr double kConfidence = 0.95;
-
-// One error of the parameters and of W'.
-struct Draw {
-  Matrix<double> parameters, w;
-};
-
-bool is_solved(backend::LinearModel& model, const Matrix<double>& b, double mu, const Matrix<double>& a) {
-  Matrix<double> left(b.rows(), b.cols());
-  model.normal_product(a, left);
-  add(mu, a, left);
-  add(-1.0, b, left);
-  return inner_product(left, model.precondition(left)) <
-         std::pow(3 * kTolerance, 2) * inner_product(b, model.precondition(b));
-}
-
-// False if the solver did not get there.
-bool draw_error(const backend::LayerProblem& problem, backend::LinearModel& model, double mu, Stream stream,
-                Effort& effort, Draw& draw) {
-  Matrix<double> noise(problem.rows(), problem.outputs()), moved(problem.rows(), problem.outputs());
-  for (Index i = 0; i < noise.rows() * noise.cols(); ++i) noise.data()[i] = stream.normal();
-  Matrix<double> projected = headlens::copy_of(noise);
-  model.project(projected);
-  model.adjoint(projected, draw.parameters);
-  for (const Precision precision : {Precision::f32, Precision::f64}) {
-    backend::Step step = model.solve(draw.parameters, mu, kTolerance, kMostInner, precision,
-                                     [&] { return effort.must_stop(); });
-    effort.inner += step.inner;
-    if (effort.expired()) return false;
-    if (!is_solved(model, draw.parameters, mu, step.direction)) continue;
-    model.derivative(step.direction, moved);
-    add(-1.0, moved, noise);
-    draw.w = model.best_w(noise);
-    draw.parameters = std::move(step.direction);
-    return true;
-  }
-  return false;
-}
 
 std::vector<double> block_of(const Matrix<double>& w, Index dim, Index head) {
   return {w.data() + head * dim * w.cols(), w.data() + (head + 1) * dim * w.cols()};
@@ -72,26 +32,6 @@ double product_of(const std::vector<double>& a, const std::vector<double>& b) {
   double sum = 0;
   for (std::size_t i = 0; i < a.size(); ++i) sum += a[i] * b[i];
   return sum;
-}
-
-// E |error|^2, and the 95% point of |error|^2 beside it (certificate/error_bars.hpp).
-struct Spread {
-  double trace = 0, quantile = 1;
-};
-Spread spread_of(const std::vector<std::vector<double>>& draws) {
-  const double count = static_cast<double>(draws.size());
-  Spread out;
-  double squares = 0;
-  for (std::size_t r = 0; r < draws.size(); ++r) {
-    out.trace += product_of(draws[r], draws[r]) / count;
-    for (std::size_t s = 0; s < r; ++s)
-      squares += 2 * std::pow(product_of(draws[r], draws[s]), 2) / (count * (count - 1));
-  }
-  if (!(out.trace > 0)) return out;
-  const double freedom = std::clamp(out.trace * out.trace / std::max(squares, 1e-300), 1.0,
-                                    static_cast<double>(draws[0].size()));
-  out.quantile = boost::math::quantile(boost::math::fisher_f(freedom, count * freedom), kConfidence);
-  return out;
 }
 
 Matrix<double> any_direction(const VariantShape& shape, std::uint64_t seed) {
@@ -158,17 +98,19 @@ HeadBound worst_error(const VariantOutside& outside, const VariantCandidate& c, 
 // The errors of one head outside, for labels with an error of `size`: one number per draw and side, and not
 // below `least`.
 HeadBound relative_bound(const VariantOutside& outside, const VariantCandidate& c,
-                         const std::vector<Draw>& drawn, Index head, VariantLabels labels, double size,
+                         const std::vector<ErrorDraw>& drawn, Index head, VariantLabels labels, double size,
                          const HeadBound& least) {
   const VariantShape shape = outside.shape(c.shape);
   const Matrix<double> parameters = outside.parameters(c.shape, c.parameters),
                        w = outside.readout(c.shape, c.w);
   std::vector<std::vector<double>> content, values;
-  for (const Draw& draw : drawn) {
+  for (const ErrorDraw& draw : drawn) {
     content.push_back(content_change(shape, parameters, outside.parameters(c.shape, draw.parameters), head));
     values.push_back(block_of(outside.readout(c.shape, draw.w), shape.dim, head));
   }
-  const Spread a = spread_of(content), b = spread_of(values);
+  const auto entries = [](const auto& draws) { return static_cast<Index>(draws[0].size()); };
+  const Spread a = spread_of(products_of(content, product_of), entries(content)),
+               b = spread_of(products_of(values, product_of), entries(values));
   const auto bar = [&](const Spread& spread) {
     return size * std::sqrt(spread.trace) *
            (labels == VariantLabels::exact ? kLowDraws : std::sqrt(spread.quantile));
@@ -194,13 +136,12 @@ VariantBars variant_bars(const VariantData& data, const VariantOutside& outside,
   model->move_to(*point);
   model->refresh_preconditioner(*point);
   model->shift_preconditioner(mu);
-  std::vector<Draw> drawn;
-  for (int r = 0; r < (labels == VariantLabels::exact ? kExactDraws : kNoisyDraws); ++r) {
-    drawn.push_back({Matrix<double>(shape.rows(), shape.columns()), {}});
-    effort.report("error bars", r, 1, shape.heads);
-    const Stream stream(seed, "error bars of a variant", static_cast<std::uint64_t>(r));
-    if (!draw_error(*problem, *model, mu, stream, effort, drawn.back())) return out;
-  }
+  const std::vector<ErrorDraw> drawn =
+      draw_errors(*problem, *model, *point,
+                  {labels == VariantLabels::exact ? kExactDraws : kNoisyDraws, mu, seed,
+                   "error bars of a variant", shape.heads},
+                  effort);
+  if (drawn.empty()) return out;
   const Matrix<double> any = any_direction(shape, seed);
   const double typical = typical_curvature(*model, any);
   const VariantGauge gauge(shape, point->parameters);
