@@ -44,6 +44,8 @@ struct Examples {
   // Tokens of every example, 1 .. k: the first ones. Empty where all have k. The other tokens are padding:
   // they are seen by none, have no label, and are zero in x and y.
   std::vector<Index> lengths = {};
+  // Where labels are missing, (n, k, e), float64: 1 for those that are there, 0 for the others, whose y is 0.
+  Array seen = {};
 
   Index count() const { return x.dim(0); }
   Index tokens() const { return x.dim(1); }
@@ -57,12 +59,16 @@ AttentionLayer make_layer(Array theta, Array w, const std::string& name = "layer
 AttentionLayer check_layer(AttentionLayer layer, const std::string& name = "layer");
 Examples make_examples(Array x, Array y, const std::string& name = "examples");
 Examples make_examples(Array x, Array y, const Array& lengths, const std::string& name = "examples");
+// The same where labels may be missing: nan in y, or zero (false) in `observed`, (n, k) for whole tokens or
+// (n, k, e). `lengths` and `observed` may be empty.
+Examples make_partial_examples(Array x, Array y, const Array& lengths, const Array& observed,
+                               const std::string& name = "examples");
 
 // Error unless the layer is plain: `reader` ("inspect") says who asks.
 void require_plain(const AttentionLayer& layer, const std::string& reader);
 
-// .npz with `Theta` and `W`, or with `Q`, `K`, `V` and `O`; .npz with `X` and `Y`, and `lengths` where there
-// is padding. Layers with variants also have `query_bias` (m, d), `constant` (e), `causal` (1), and `rotary`
+// .npz with `Theta` and `W`, or with `Q`, `K`, `V` and `O`; .npz with `X` and `Y`, `lengths` where there is
+// padding, and `observed` where labels are missing that are not nan. Layers with variants also have `query_bias` (m, d), `constant` (e), `causal` (1), and `rotary`
 // (3): base, layout (0 half, 1 interleaved) and share; those with `rotary` have `Q`, `K` (m, d, r) and `W` or
 // `V`, `O`. Loading a layer that was written as uncertified is noted.
 AttentionLayer load_layer(const std::filesystem::path& path, const Execution& execution);

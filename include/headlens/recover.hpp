@@ -124,6 +124,12 @@ struct BestFitReport {
   std::optional<double> excess_low, excess_high;
 };
 
+// A label that the layer does not explain, while it explains the others.
+struct Outlier {
+  Index example = 0, token = 0, output = 0;
+  bool operator==(const Outlier&) const = default;
+};
+
 struct Certificate {
   RecoveryStatus status = RecoveryStatus::not_identified;
   LayerVariant variant;  // what was asked for or found: the heads are those of a layer of this kind
@@ -140,6 +146,8 @@ struct Certificate {
   double train_error = 1;
   double held_out_error = 1;
   Index examples = 0, held_out = 0;
+  Index missing_labels = 0;       // of those that the examples should have
+  std::vector<Outlier> outliers;  // labels that were left out
   // c = n k / (2 m d) for e = d, n k e / (m r (3 d + e)) in factors of rank r: equations per unknown. Methods
   // that know the class: examples with the control on, per coordinate.
   double examples_per_unknown = 0;

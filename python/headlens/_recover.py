@@ -41,6 +41,10 @@ class Certificate:
     train_error: float
     examples: int
     held_out: int
+    missing_labels: int
+    """Labels that are nan in Y, or said to be missing."""
+    outliers: list[list[int]]
+    """[example, token, output] of every label that disagrees with the layer, and was left out."""
     examples_per_unknown: float
     residual_z: float | None
     noise: float | None
@@ -129,6 +133,14 @@ def _read(text: str) -> Certificate:
     return Certificate(**found)
 
 
+def _only_observed(labels: Any, observed: np.ndarray) -> np.ndarray:
+    """The labels, with nan where they are not observed."""
+    labels = np.asarray(labels)
+    if observed.shape not in (labels.shape, labels.shape[:2]):
+        raise ValueError(f"observed has shape {observed.shape}, expected {labels.shape[:2]} or {labels.shape}")
+    return np.where(observed.reshape(observed.shape + (1,) * (3 - observed.ndim)) != 0, labels, np.nan)
+
+
 def recover(
     X: Any,
     Y: Any,
@@ -141,6 +153,7 @@ def recover(
     bias: bool = False,
     rotary: str = "none",
     lengths: Any = None,
+    observed: Any = None,
     starts: int = 6,
     start: str = "random",
     method: str = "varpro",
@@ -161,7 +174,7 @@ def recover(
     Parameters
     ----------
     X : array (n, k, d), inputs
-    Y : array (n, k, e), outputs of the layer
+    Y : array (n, k, e), outputs of the layer; nan where a label is missing
     heads : number of heads, or "auto"
     max_heads : most heads that auto tries
     rank : rank of the heads: auto, full (every entry of Theta is an unknown) or a number
@@ -172,6 +185,7 @@ def recover(
     rotary : rotary positions, as base=10000,layout=half (or interleaved), with share=0.5 where only a part of the
         columns is turned; or none
     lengths : array (n,), tokens of every example where they differ; the others are padding
+    observed : array (n, k) or (n, k, e), false where labels are missing that are not nan
     starts : starts for each number of heads
     start : "random", or "spectral" (many examples, three tokens or more)
     method : "varpro" (variable projection) or "sculpt" (the paper's six phases); "moments" or "gradient", shown
@@ -229,9 +243,12 @@ def recover(
         time_limit=time_limit,
     )
     own = None if lengths is None else as_float64(lengths, "lengths")
+    labels = as_float64(Y, "Y")
+    if observed is not None:
+        labels = _only_observed(labels, np.asarray(observed))
     with settings(threads, max_memory, progress, backend) as how:
         layer, certificate, span, best, advice, words = _core.recover(
-            as_float64(X, "X"), as_float64(Y, "Y"), own, options, how
+            as_float64(X, "X"), labels, own, options, how
         )
     found, kept = (AttentionLayer._wrap(a) if a is not None else None for a in (layer, best))
     result = Recovery(found, _read(certificate), span, kept, advice, words)

@@ -16,8 +16,7 @@ nb::tuple recover_layer(const AnyArray& x, const AnyArray& y, const std::optiona
   const Array tokens = borrow(x), labels = borrow(y), own = lengths ? borrow(*lengths) : Array();
   Recovery result = call(settings, [&](const Execution& execution) {
     options.validate();
-    return recover(lengths ? make_examples(tokens, labels, own) : make_examples(tokens, labels), options,
-                   execution);
+    return recover(make_partial_examples(tokens, labels, own, Array()), options, execution);
   });
   // A layer of any size is Theta and W here.
   if (!result.layer && result.factors) result.layer = multiply_out(*result.factors);

@@ -144,9 +144,11 @@ void save_layer(const std::filesystem::path& path, const FactoredLayer& factors,
 Examples load_examples(const std::filesystem::path& path, const Execution& execution) {
   NamedArrays arrays = read_npz(path, MemoryBudget(execution).limit_bytes());
   Array x = take(arrays, "X", path.string()), y = take(arrays, "Y", path.string());
-  const auto lengths = arrays.find("lengths");
-  if (lengths == arrays.end()) return make_examples(std::move(x), std::move(y), path.string());
-  return make_examples(std::move(x), std::move(y), lengths->second, path.string());
+  const auto part = [&](const char* key) {
+    const auto found = arrays.find(key);
+    return found == arrays.end() ? Array() : found->second;
+  };
+  return make_partial_examples(std::move(x), std::move(y), part("lengths"), part("observed"), path.string());
 }
 
 Tokens make_tokens(Array x, const Array& lengths, const std::string& name) {
@@ -172,6 +174,7 @@ void save_examples(const std::filesystem::path& path, const Examples& examples) 
     arrays.emplace("lengths",
                    Array::from(std::vector<std::int64_t>(examples.lengths.begin(), examples.lengths.end()),
                                {examples.count()}));
+  if (examples.seen.size() > 0) arrays.emplace("observed", examples.seen);
   write_npz(path, arrays);
 }
 

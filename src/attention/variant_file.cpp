@@ -193,4 +193,59 @@ Examples make_examples(Array x, Array y, const Array& lengths, const std::string
   return out;
 }
 
+namespace {
+
+// (n, k, e) of 1 and 0: what `observed` says, whatever its type, and 0 where y is nan.
+Array seen_labels(const Array& y, const Array& observed, const std::string& name) {
+  const std::vector<Index> rows{y.dim(0), y.dim(1)};
+  require(observed.size() == 0 || observed.shape() == y.shape() || observed.shape() == rows, name,
+          ": observed has shape ", format_shape(observed.shape()), ", expected ", format_shape(rows), " or ",
+          format_shape(y.shape()));
+  Array out(DType::f64, y.shape());
+  const Index each = observed.size() > 0 ? y.size() / observed.size() : 1;
+  for (Index i = 0; i < y.size(); ++i) {
+    const double said = observed.size() > 0 ? observed.at(i / each) : 1;
+    require(said == 0 || said == 1, name, ": observed holds ", said, " at flat index ", i / each,
+            ", expected true and false, or 1 and 0");
+    out.data<double>()[i] = said != 0 && !std::isnan(y.at(i)) ? 1 : 0;
+  }
+  return out;
+}
+
+// Labels of padding are neither there nor missing.
+void count_padding(const std::vector<Index>& lengths, Array& seen) {
+  const Index k = seen.dim(1), e = seen.dim(2);
+  for (std::size_t i = 0; i < lengths.size(); ++i)
+    std::fill_n(seen.data<double>() + (static_cast<Index>(i) * k + lengths[i]) * e, (k - lengths[i]) * e, 1.0);
+}
+
+}  // namespace
+
+Examples make_partial_examples(Array x, Array y, const Array& lengths, const Array& observed,
+                               const std::string& name) {
+  require(x.rank() == 3 && y.rank() == 3, name, ": X has shape ", format_shape(x.shape()),
+          " and Y has shape ", format_shape(y.shape()), ", expected (n, k, d) and (n, k, e)");
+  bool whole = observed.size() == 0;
+  for (Index i = 0; i < y.size() && whole; ++i) whole = !std::isnan(y.at(i));
+  if (whole && lengths.size() == 0) return make_examples(std::move(x), std::move(y), name);
+  if (whole) return make_examples(std::move(x), std::move(y), lengths, name);
+  require(y.dtype() != DType::boolean, name, ": Y is ", y.describe(), ", expected numbers");
+  Array seen = seen_labels(y, observed, name), labels(DType::f64, y.shape());
+  for (Index i = 0; i < y.size(); ++i)
+    labels.data<double>()[i] = seen.data<double>()[i] != 0 ? y.at(i) : 0.0;
+  Examples out = lengths.size() > 0 ? make_examples(std::move(x), std::move(labels), lengths, name)
+                                    : make_examples(std::move(x), std::move(labels), name);
+  count_padding(out.lengths, seen);
+  const double* first = seen.data<double>();
+  if (std::all_of(first, first + seen.size(), [](double each) { return each == 1; })) return out;
+  const Index e = seen.dim(2);
+  for (Index j = 0; j < e; ++j) {
+    bool any = false;
+    for (Index i = j; i < seen.size() && !any; i += e) any = first[i] == 1;
+    require(any, name, ": output ", j, " has no label in any example, so that nothing tells of it");
+  }
+  out.seen = std::move(seen);
+  return out;
+}
+
 }  // namespace headlens

@@ -24,6 +24,8 @@ struct LayerExamples {
   Index tokens = 0;  // k
   std::vector<double> row_weights = {};
   std::vector<Index> lengths = {};  // tokens of every example; empty where all have k
+  // (n k, e), where given: 1 for the labels that count, 0 for the others, whose y must be 0.
+  MatrixView<const double> seen = {nullptr, 0, 0};
 };
 
 // What one choice of parameters gives; a machine keeps more beside it. Points are reused from step to step,

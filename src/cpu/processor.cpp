@@ -30,6 +30,7 @@ class Processor final : public backend::Backend {
  public:
   std::string_view name() const override { return "cpu"; }
 
+  bool recovers_from_a_part() const override { return true; }
   std::unique_ptr<backend::LayerProblem> make_layer_problem(const backend::LayerExamples& examples,
                                                             Index heads,
                                                             const backend::Context& context) override {

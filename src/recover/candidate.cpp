@@ -21,11 +21,34 @@ Split hold_out(const Examples& examples) {
   const Index n = examples.count(), k = examples.tokens(), d = examples.dim(), e = examples.outputs();
   const Index held = n >= 2 ? std::max<Index>(1, n / 8) : 0, train = n - held;
   const double *x = examples.x.data<double>(), *y = examples.y.data<double>();
-  return {{x, train * k, d},
-          {y, train * k, e},
-          {x + train * k * d, held * k, d},
-          {y + train * k * e, held * k, e},
-          k};
+  Split out{{x, train * k, d},
+            {y, train * k, e},
+            {x + train * k * d, held * k, d},
+            {y + train * k * e, held * k, e},
+            k};
+  if (examples.seen.size() > 0) {
+    const double* seen = examples.seen.data<double>();
+    out.train_seen = {seen, train * k, e};
+    out.held_seen = {seen + train * k * e, held * k, e};
+  }
+  return out;
+}
+
+double Split::labels() const {
+  return is_partial() ? squared_norm(train_seen) : static_cast<double>(train_y.rows * train_y.cols);
+}
+
+Split Split::first_rows(Index rows) const {
+  Split out = *this;
+  out.train_x = train_x.block(0, 0, rows, train_x.cols);
+  out.train_y = train_y.block(0, 0, rows, train_y.cols);
+  if (is_partial()) out.train_seen = train_seen.block(0, 0, rows, train_y.cols);
+  return out;
+}
+
+void hide_missing(MatrixView<const double> seen, MatrixView<double> left) {
+  for (Index i = 0; i < seen.rows; ++i)
+    for (Index j = 0; j < seen.cols; ++j) left(i, j) *= seen(i, j);
 }
 
 Effort::Effort(const RecoverOptions& options, const Execution& execution)

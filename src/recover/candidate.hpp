@@ -15,7 +15,17 @@ namespace headlens::recovery {
 struct Split {
   MatrixView<const double> train_x, train_y, held_x, held_y;
   Index tokens = 0;
+  // Where labels are missing, (n k, e) as y: 1 for those that are there, 0 for the others, where y is 0.
+  MatrixView<const double> train_seen = {}, held_seen = {};
+
+  backend::LayerExamples train() const { return {train_x, train_y, tokens, {}, {}, train_seen}; }
+  backend::LayerExamples held() const { return {held_x, held_y, tokens, {}, {}, held_seen}; }
+  bool is_partial() const { return train_seen.rows > 0; }
+  double labels() const;               // that the training examples have
+  Split first_rows(Index rows) const;  // of the training examples
 };
+// Sets to zero what is no label.
+void hide_missing(MatrixView<const double> seen, MatrixView<double> left);
 Split hold_out(const Examples& examples);
 
 // Heads with what they achieve. Errors are relative: |F - Y| / |Y|.

@@ -20,6 +20,7 @@
 #include "recover/left_over.hpp"
 #include "recover/linearisation.hpp"
 #include "recover/moments.hpp"
+#include "recover/outliers.hpp"
 #include "recover/parity/parity.hpp"
 #include "recover/reduce.hpp"
 #include "recover/sculpt/sculpt.hpp"
@@ -232,13 +233,11 @@ void recover_heads(const Split& split, const Units& units, const RecoverOptions&
   if (returned) recovery.layer = recovery.best;
 }
 
-// Tokens of very different sizes in different directions: found in coordinates in which all are one. The
-// others, and what is not found there, take the way of all layers.
+// Tokens in a subspace, or of very different sizes in different directions: found in coordinates in which all
+// are one. The others, and what is not found there, take the way of all layers.
 bool recover_uneven(const Examples& scaled, const Split& split, const Units& units,
                     const RecoverOptions& options, Effort& effort, Recovery& recovery) {
-  if (!options.heads || wants_factors(options, scaled.dim()) ||
-      !takes_uneven(options, split, effort.threads()))
-    return false;
+  if (wants_factors(options, scaled.dim()) || !takes_uneven(options, split, effort.threads())) return false;
   Recovery whitened;
   recover_variant(scaled, split, units, options, effort, whitened);
   if (whitened.certificate.status != RecoveryStatus::recovered) return false;
@@ -247,6 +246,10 @@ bool recover_uneven(const Examples& scaled, const Split& split, const Units& uni
   whitened.certificate.backend = recovery.certificate.backend;
   recovery = std::move(whitened);
   return true;
+}
+
+Index missing_labels(const Examples& examples) {
+  return std::count(examples.seen.data<double>(), examples.seen.data<double>() + examples.seen.size(), 0.0);
 }
 
 Recovery recover_layer(const Examples& examples, const RecoverOptions& asked, const Execution& execution) {
@@ -266,6 +269,10 @@ Recovery recover_layer(const Examples& examples, const RecoverOptions& asked, co
   certificate.examples = examples.count();
   certificate.held_out = split.held_x.rows / split.tokens;
   certificate.backend = effort.context().machine.name();
+  certificate.missing_labels = missing_labels(examples);
+  require(certificate.missing_labels == 0 || effort.context().machine.recovers_from_a_part(),
+          "Y: ", certificate.missing_labels, " labels are missing, and the back end ", certificate.backend,
+          " needs all of them; leave out ", option("backend"));
   if (options.choice == VariantChoice::automatic) choose_variant(scaled, split, effort, options, certificate);
   const bool is_variant =
       wants_variant(options, examples) || recover_uneven(scaled, split, units, options, effort, recovery);
@@ -274,6 +281,8 @@ Recovery recover_layer(const Examples& examples, const RecoverOptions& asked, co
                           recover_factors(split, units, options, effort, recovery);
   if (!any_layer)
     learn_parity(split, options, effort, recovery);
+  else if (!in_factors && !is_variant && split.is_partial())
+    recover_variant(scaled, split, units, options, effort, recovery);
   else if (!in_factors && !is_variant)
     recover_heads(split, units, options, effort, recovery);
   certificate.trials.push_back({certificate.heads, certificate.train_error, certificate.held_out_error});
@@ -339,7 +348,12 @@ void RecoverOptions::validate() const {
 
 Recovery recover(const Examples& examples, const RecoverOptions& options, const Execution& execution) {
   options.validate();
-  return recovery::recover_layer(examples, options, execution);
+  const recovery::Recoverer once = [&](const Examples& given, std::optional<double> seconds) {
+    RecoverOptions within = options;
+    within.time_limit_seconds = seconds;
+    return recovery::recover_layer(given, within, execution);
+  };
+  return recovery::recover_despite_outliers(examples, options, execution, once);
 }
 
 }  // namespace headlens

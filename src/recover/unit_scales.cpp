@@ -126,7 +126,7 @@ void require_representable(const Units& units) {
 Examples in_units(const Examples& examples, const Units& units, int threads) {
   const std::vector<int> labels(static_cast<std::size_t>(examples.outputs()), units.labels);
   return {scaled(examples.x, units.tokens, -1, threads), scaled(examples.y, labels, -1, threads),
-          examples.lengths};
+          examples.lengths, examples.seen};
 }
 
 AttentionLayer from_units(const Units& units, const AttentionLayer& layer) {

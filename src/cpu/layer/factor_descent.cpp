@@ -83,6 +83,15 @@ void AdamDescent::gather(const std::vector<Index>& batch) {
   });
 }
 
+void AdamDescent::hide_missing(const std::vector<Index>& batch) {
+  if (examples_.seen.rows == 0) return;
+  const Index k = examples_.tokens;
+  for (Index row = 0; row < y_.rows(); ++row) {
+    const double* seen = examples_.seen.row(batch[static_cast<std::size_t>(row / k)] * k + row % k);
+    for (Index j = 0; j < y_.cols(); ++j) y_(row, j) *= static_cast<float>(seen[j]);
+  }
+}
+
 double AdamDescent::step(const std::vector<Index>& batch, double rate) {
   gather(batch);
   const FactorMap<float> map(std::as_const(x_).view(), examples_.tokens, ranks_, threads_);
@@ -90,6 +99,7 @@ double AdamDescent::step(const std::vector<Index>& batch, double rate) {
   map.evaluate(parameters_.value.view(), z_.view(), p_.view(), phi_.view());
   multiply(Trans::no, Trans::no, 1.0f, std::as_const(phi_).view(), std::as_const(o_.value).view(), -1.0f,
            y_.view(), threads_);  // F - Y
+  hide_missing(batch);
   const MatrixView<const float> left = std::as_const(y_).view();
   const double squares = inner_product(left, left) / std::max(labels, 1e-300);
   // Adam does not mind the size of a gradient; it is kept near one for the sake of kSmall.

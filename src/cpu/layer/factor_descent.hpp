@@ -24,6 +24,7 @@ class AdamDescent final : public backend::FactorDescent {
     void step(int t, double rate, int threads);
   };
   void gather(const std::vector<Index>& batch);
+  void hide_missing(const std::vector<Index>& batch);  // of the batch's F - Y
 
   backend::LayerExamples examples_;
   backend::HeadRanks ranks_;

@@ -19,6 +19,7 @@ FactorTangent<T>::FactorTangent(const FactorProblem& problem)
 
 template <class T>
 void FactorTangent<T>::move_to(const FactorPoint& point) {
+  point_ = &point;
   convert<T>(point.z.view(), z_.view());
   convert<T>(point.p.view(), p_.view());
   convert<T>(point.w.view(), o_.view());
@@ -35,7 +36,7 @@ void FactorTangent<T>::derivative(MatrixView<const T> dp, MatrixView<T> image) c
 
 template <class T>
 void FactorTangent<T>::project(MatrixView<T> image) const {
-  project_out<T>(q_.view(), problem_.threads(), image);
+  project_seen<T>(*point_, q_.view(), problem_.threads(), image);
 }
 
 template <class T>

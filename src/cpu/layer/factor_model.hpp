@@ -29,6 +29,7 @@ class FactorTangent {
   Matrix<T> x_;
   FactorMap<T> map_;
   Matrix<T> z_, p_, o_, q_;
+  const FactorPoint* point_ = nullptr;
 };
 
 using FactorModel = TangentModel<FactorProblem, FactorPoint, FactorTangent, FactorCurvature>;

@@ -11,6 +11,7 @@ namespace headlens::cpu {
 FactorProblem::FactorProblem(const backend::LayerExamples& examples, backend::HeadRanks ranks, int threads)
     : x_(examples.x),
       y_(examples.y),
+      seen_(examples.seen),
       ranks_(std::move(ranks)),
       map_(x_, examples.tokens, ranks_, threads),
       threads_(threads),
@@ -18,7 +19,7 @@ FactorProblem::FactorProblem(const backend::LayerExamples& examples, backend::He
 
 std::unique_ptr<backend::LayerPoint> FactorProblem::make_point() const {
   auto point = std::make_unique<FactorPoint>();
-  allocate_readout(*point, rows(), ranks_.value_columns(), outputs());
+  allocate_readout(*point, rows(), ranks_.value_columns(), outputs(), &seen_);
   point->z = map_.make_activations();
   point->p = map_.make_attention();
   return point;

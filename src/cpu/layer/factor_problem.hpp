@@ -44,6 +44,7 @@ class FactorProblem final : public backend::LayerProblem {
 
  private:
   MatrixView<const double> x_, y_;
+  SeenLabels seen_;
   backend::HeadRanks ranks_;
   FactorMap<double> map_;
   int threads_;

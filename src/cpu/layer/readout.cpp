@@ -19,14 +19,72 @@ constexpr double kJitter = 1e-14;
 constexpr double kRefineBelow = 1e-6;
 constexpr Index kTileRows = 256;
 
+bool is_partial(const ReadoutPoint& point) { return point.seen && !point.seen->all(); }
+
 void update_residual(MatrixView<const double> y, int threads, ReadoutPoint& point) {
   copy_rows(y, point.residual.view());
   multiply(Trans::no, Trans::no, -1.0, point.phi.view(), point.w.view(), 1.0, point.residual.view(), threads);
+  if (is_partial(point)) point.seen->hide(point.residual.view());
+}
+
+// M = I - Q_c^T Q_c, factored, for the rows of Q that a group misses.
+bool factor_core(MatrixView<const double> q, const std::vector<Index>& missing, Matrix<double>& core) {
+  const Index features = q.cols, count = static_cast<Index>(missing.size());
+  core = Matrix<double>::zeros(features, features);
+  for (Index j = 0; j < features; ++j) core(j, j) = 1;
+  Matrix<double> rows(std::min(count, kTileRows), features);
+  for (Index item = 0; item < tile_count(count, kTileRows); ++item) {
+    const Tile tile = tile_at(count, kTileRows, item);
+    for (Index i = 0; i < tile.size; ++i)
+      std::copy_n(q.row(missing[static_cast<std::size_t>(tile.begin + i)]), features, rows.view().row(i));
+    syrk(Trans::yes, -1.0, std::as_const(rows).view().block(0, 0, tile.size, features), 1.0, core.view());
+  }
+  return cholesky(core, 1).ok();
+}
+
+bool factor_cores(int threads, ReadoutPoint& point) {
+  const std::vector<SeenLabels::Group>& groups = point.seen->groups();
+  Matrix<double> q(point.phi.rows(), point.phi.cols());
+  orthonormal_features(point, threads, q.view());
+  point.cores.resize(groups.size());
+  std::vector<char> ok(groups.size());
+  parallel_for(threads, static_cast<Index>(groups.size()), [&](Index g, int) {
+    const auto at = static_cast<std::size_t>(g);
+    ok[at] = factor_core(std::as_const(q).view(), groups[at].missing, point.cores[at]);
+  });
+  return std::all_of(ok.begin(), ok.end(), [](char each) { return each != 0; });
+}
+
+// c = M_c^-1 c, output by output.
+template <class T>
+void solve_cores(const ReadoutPoint& point, int threads, MatrixView<T> c) {
+  const std::vector<SeenLabels::Group>& groups = point.seen->groups();
+  parallel_for(threads, static_cast<Index>(groups.size()), [&](Index g, int) {
+    const std::vector<Index>& outputs = groups[static_cast<std::size_t>(g)].outputs;
+    Matrix<double> own(c.rows, static_cast<Index>(outputs.size()));
+    for (Index i = 0; i < own.rows(); ++i)
+      for (Index j = 0; j < own.cols(); ++j)
+        own(i, j) = static_cast<double>(c(i, outputs[static_cast<std::size_t>(j)]));
+    cholesky_solve(point.cores[static_cast<std::size_t>(g)], own, 1);
+    for (Index i = 0; i < own.rows(); ++i)
+      for (Index j = 0; j < own.cols(); ++j)
+        c(i, outputs[static_cast<std::size_t>(j)]) = static_cast<T>(own(i, j));
+  });
+}
+
+// w = (Phi^T S_c Phi + lambda)^-1 w, output by output.
+void solve_normal(const ReadoutPoint& point, int threads, Matrix<double>& w) {
+  if (!is_partial(point)) return cholesky_solve(point.factor, w, threads);
+  trsm(Side::left, Trans::no, point.factor.view(), w.view());
+  solve_cores(point, threads, w.view());
+  trsm(Side::left, Trans::yes, point.factor.view(), w.view());
 }
 
 }  // namespace
 
-void allocate_readout(ReadoutPoint& point, Index rows, Index features, Index outputs) {
+void allocate_readout(ReadoutPoint& point, Index rows, Index features, Index outputs,
+                      const SeenLabels* seen) {
+  point.seen = seen;
   point.phi = Matrix<double>(rows, features);
   point.w = Matrix<double>(features, outputs);
   point.residual = Matrix<double>(rows, outputs);
@@ -52,9 +110,10 @@ void solve_readout(MatrixView<const double> y, double y_squares, double ridge, i
   const double lambda = ridge * trace;
   for (Index j = 0; j < features; ++j) point.factor(j, j) += lambda + kJitter * trace;
   point.finite = std::isfinite(trace) && trace > 0 && cholesky(point.factor, threads).ok();
+  if (point.finite && is_partial(point)) point.finite = factor_cores(threads, point);
   if (!point.finite) return;
   copy_rows(std::as_const(point.product).view(), point.w.view());
-  cholesky_solve(point.factor, point.w, threads);
+  solve_normal(point, threads, point.w);
   update_residual(y, threads, point);
   // One step of refinement against the true residual, once digits are at stake: the normal equations square
   // the condition number.
@@ -63,7 +122,7 @@ void solve_readout(MatrixView<const double> y, double y_squares, double ridge, i
     multiply(Trans::yes, Trans::no, 1.0, phi, std::as_const(point.residual).view(), 0.0, gradient.view(),
              threads);
     for (Index i = 0; i < features * outputs; ++i) gradient.data()[i] -= lambda * point.w.data()[i];
-    cholesky_solve(point.factor, gradient, threads);
+    solve_normal(point, threads, gradient);
     for (Index i = 0; i < features * outputs; ++i) point.w.data()[i] += gradient.data()[i];
     update_residual(y, threads, point);
   }
@@ -97,10 +156,27 @@ void project_out(MatrixView<const T> q, int threads, MatrixView<T> z) {
   multiply(Trans::no, Trans::no, T(-1), q, std::as_const(c).view(), T(1), z, threads);
 }
 
+template <class T>
+void project_seen(const ReadoutPoint& point, MatrixView<const T> q, int threads, MatrixView<T> z) {
+  if (!is_partial(point)) return project_out(q, threads, z);
+  Matrix<T> c(q.cols, z.cols);
+  point.seen->hide(z);
+  multiply(Trans::yes, Trans::no, T(1), q, MatrixView<const T>(z), T(0), c.view(), threads);
+  solve_cores(point, threads, c.view());
+  multiply(Trans::no, Trans::no, T(-1), q, std::as_const(c).view(), T(1), z, threads);
+  point.seen->hide(z);
+}
+
 Matrix<double> best_readout(const ReadoutPoint& point, MatrixView<const double> z, int threads) {
-  Matrix<double> w(point.phi.cols(), z.cols);
+  Matrix<double> w(point.phi.cols(), z.cols), counted;
+  if (is_partial(point)) {
+    counted = Matrix<double>(z.rows, z.cols);
+    copy_rows(z, counted.view());
+    point.seen->hide(counted.view());
+    z = std::as_const(counted).view();
+  }
   multiply(Trans::yes, Trans::no, 1.0, point.phi.view(), z, 0.0, w.view(), threads);
-  cholesky_solve(point.factor, w, threads);
+  solve_normal(point, threads, w);
   return w;
 }
 
@@ -108,5 +184,7 @@ template void orthonormal_features<float>(const ReadoutPoint&, int, MatrixView<f
 template void orthonormal_features<double>(const ReadoutPoint&, int, MatrixView<double>);
 template void project_out<float>(MatrixView<const float>, int, MatrixView<float>);
 template void project_out<double>(MatrixView<const double>, int, MatrixView<double>);
+template void project_seen<float>(const ReadoutPoint&, MatrixView<const float>, int, MatrixView<float>);
+template void project_seen<double>(const ReadoutPoint&, MatrixView<const double>, int, MatrixView<double>);
 
 }  // namespace headlens::cpu

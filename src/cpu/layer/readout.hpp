@@ -5,9 +5,17 @@
 // Q = Phi L^-T, L L^T = Phi^T Phi + lambda. Q is computed in double, so that even in float P_perp is as good
 // as a float product of orthonormal columns, however ill-conditioned Phi is. 1e-14 of the mean diagonal of
 // Phi^T Phi is added to lambda, so that the factorisation exists.
+//
+// Where labels are missing, every output c has rows of its own that count, S_c of ones and zeros. With Q of all
+// rows, Phi^T S_c Phi + lambda = L (I - Q_c^T Q_c) L^T for the rows Q_c that are missing, so that
+//
+//   w_c = L^-T M_c^-1 L^-1 Phi^T S_c y_c,     P_perp z_c = S_c z_c - S_c Q M_c^-1 Q^T S_c z_c,   M_c = I - Q_c^T Q_c.
+//
+// M_c costs as many products as labels are missing; outputs that miss the same rows share one.
 #pragma once
 
 #include "backend/layer_problem.hpp"
+#include "cpu/layer/seen_labels.hpp"
 #include "linalg/matrix.hpp"
 
 namespace headlens::cpu {
@@ -18,9 +26,14 @@ struct ReadoutPoint : backend::LayerPoint {
   Matrix<double> gram;      // (p, p) Phi^T Phi, lower
   Matrix<double> product;   // (p, e) Phi^T Y
   Matrix<double> factor;    // L
+  // Where labels are missing: of all groups of outputs, the factors of M_c.
+  const SeenLabels* seen = nullptr;
+  std::vector<Matrix<double>> cores;
 };
 
-void allocate_readout(ReadoutPoint& point, Index rows, Index features, Index outputs);
+// seen outlives the point.
+void allocate_readout(ReadoutPoint& point, Index rows, Index features, Index outputs,
+                      const SeenLabels* seen = nullptr);
 
 // Of point.phi: the Gram matrix and Phi^T Y.
 void gather_readout(MatrixView<const double> y, int threads, ReadoutPoint& point);
@@ -37,7 +50,11 @@ void orthonormal_features(const ReadoutPoint& point, int threads, MatrixView<T> 
 template <class T>
 void project_out(MatrixView<const T> q, int threads, MatrixView<T> z);
 
-// (Phi^T Phi + lambda)^-1 Phi^T z
+// z = P_perp z of the labels that count, with the q of this point.
+template <class T>
+void project_seen(const ReadoutPoint& point, MatrixView<const T> q, int threads, MatrixView<T> z);
+
+// (Phi^T Phi + lambda)^-1 Phi^T z, of the labels that count
 Matrix<double> best_readout(const ReadoutPoint& point, MatrixView<const double> z, int threads);
 
 }  // namespace headlens::cpu

@@ -11,13 +11,14 @@ VariantProblem::VariantProblem(const backend::LayerExamples& examples, const Var
     : x_(examples.x),
       y_(examples.y),
       lengths_(examples.lengths),
+      seen_(examples.seen),
       map_(x_, examples.tokens, shape, lengths_, threads),
       threads_(threads),
       y_squares_(squared_norm(y_)) {}
 
 std::unique_ptr<backend::LayerPoint> VariantProblem::make_point() const {
   auto point = std::make_unique<VariantPoint>();
-  allocate_readout(*point, rows(), map_.shape().features(), outputs());
+  allocate_readout(*point, rows(), map_.shape().features(), outputs(), &seen_);
   point->z = map_.make_activations();
   point->p = map_.make_attention();
   point->v = Matrix<double>(rows(), heads() * outputs());
@@ -67,6 +68,7 @@ VariantTangent<T>::VariantTangent(const VariantProblem& problem)
 
 template <class T>
 void VariantTangent<T>::move_to(const VariantPoint& point) {
+  point_ = &point;
   convert<T>(point.z.view(), z_.view());
   convert<T>(point.p.view(), p_.view());
   convert<T>(point.v.view(), v_.view());
@@ -80,7 +82,7 @@ void VariantTangent<T>::derivative(MatrixView<const T> dp, MatrixView<T> image) 
 
 template <class T>
 void VariantTangent<T>::project(MatrixView<T> image) const {
-  project_out<T>(q_.view(), problem_.threads(), image);
+  project_seen<T>(*point_, q_.view(), problem_.threads(), image);
 }
 
 template <class T>

@@ -53,6 +53,7 @@ class VariantProblem final : public backend::LayerProblem {
  private:
   MatrixView<const double> x_, y_;
   std::vector<Index> lengths_;
+  SeenLabels seen_;
   VariantMap<double> map_;
   int threads_;
   double y_squares_;
@@ -75,6 +76,7 @@ class VariantTangent {
   Matrix<T> x_;
   VariantMap<T> map_;
   Matrix<T> z_, p_, v_, q_;
+  const VariantPoint* point_ = nullptr;
 };
 
 // Without rotary positions I x (B + mu), B the mean of (C^i W_i)(C^j W_j)^T over a sample of rows as in

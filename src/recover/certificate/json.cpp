@@ -84,6 +84,12 @@ Json variants_json(const Certificate& c) {
   return out;
 }
 
+Json outliers_json(const Certificate& c) {
+  Json out = Json::array();
+  for (const Outlier& each : c.outliers) out.push_back({each.example, each.token, each.output});
+  return out;
+}
+
 Json heads_json(const Certificate& c) {
   Json out = Json::array();
   for (const HeadReport& head : c.per_head)
@@ -132,6 +138,8 @@ std::string to_json(const Certificate& c) {
                  {"train_error", c.train_error},
                  {"examples", c.examples},
                  {"held_out", c.held_out},
+                 {"missing_labels", c.missing_labels},
+                 {"outliers", outliers_json(c)},
                  {"examples_per_unknown", c.examples_per_unknown},
                  {"residual_z", optional_json(c.residual_z)},
                  {"noise", optional_json(c.noise)},

@@ -92,6 +92,19 @@ std::string best_fit_text(const BestFitReport& report) {
   return text + fmt::format(" (95%: {:.2e} to {:.2e})", *report.excess_low, *report.excess_high);
 }
 
+constexpr std::size_t kNamed = 3;  // outliers
+
+std::string labels_text(const Certificate& c) {
+  std::string text;
+  if (c.missing_labels > 0) text += fmt::format("missing labels    {}\n", c.missing_labels);
+  if (c.outliers.empty()) return text;
+  text += fmt::format("outliers          {} labels disagree with this layer and were left out:", c.outliers.size());
+  for (std::size_t i = 0; i < std::min(kNamed, c.outliers.size()); ++i)
+    text += fmt::format("{} Y[{}, {}, {}]", i > 0 ? "," : "", c.outliers[i].example, c.outliers[i].token,
+                        c.outliers[i].output);
+  return text + (c.outliers.size() > kNamed ? ", ..\n" : "\n");
+}
+
 std::string weakest_text(const Certificate& c) {
   if (!c.smallest_singular_value.value_or(0) || c.weakest_shares.empty()) return "";
   const auto most = std::max_element(c.weakest_shares.begin(), c.weakest_shares.end());
@@ -142,6 +155,7 @@ std::string in_words(const Certificate& c, const Spelling& spelling) {
       c.held_out > 0 ? fmt::format("{:.2e} (on {} of {} examples; training {:.2e})", c.held_out_error,
                                    c.held_out, c.examples, c.train_error)
                      : fmt::format("none: no example was held out (training {:.2e})", c.train_error);
+  text += labels_text(c);
   text += fmt::format(
       "heads             {}\nheld-out error    {}\n"
       "equations/unknown {:.2f}\nwork              {} starts, {} steps, {} inner steps, {:.2f} s\n",

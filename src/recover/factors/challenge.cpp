@@ -107,8 +107,7 @@ double typical_curvature(backend::LinearModel& model, const Factors& factors, st
 FactorBars factor_bars(const Split& split, const Factors& given, LabelsAre labels, std::uint64_t seed,
                        Effort& effort) {
   Factors factors = balanced(given, 0, 0, effort.threads());
-  const auto problem = effort.context().machine.make_factor_problem(
-      {split.train_x, split.train_y, split.tokens}, factors.ranks, effort.context());
+  const auto problem = effort.context().machine.make_factor_problem(split.train(), factors.ranks, effort.context());
   const std::unique_ptr<backend::LayerPoint> point = problem->make_point();
   problem->evaluate(headlens::copy_of(factors.values.parameters), 0, *point);
   FactorBars out;
@@ -136,8 +135,7 @@ FactorBars factor_bars(const Split& split, const Factors& given, LabelsAre label
   out.resolved = !effort.expired() && !weakest.values.empty() && weakest.values[0] > kResolved * typical;
   if (!out.resolved) return out;
   out.response = weakest.response;
-  const double equations = static_cast<double>(problem->rows() * problem->outputs());
-  const double spare = equations - factor_unknowns(factors.ranks, factors.dim(), factors.outputs());
+  const double spare = split.labels() - factor_unknowns(factors.ranks, factors.dim(), factors.outputs());
   out.noise = std::sqrt(point->squares / std::max(1.0, spare));
   const double left = std::max(std::sqrt(point->squares), kRounding * std::sqrt(problem->y_squares())) *
                       kSafety * (weakest.settled ? 1 : kUnsettled);

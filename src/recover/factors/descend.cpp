@@ -90,7 +90,7 @@ Place look(const backend::FactorDescent& machine, const Split& held, const Facto
   Place out{{now.ranks, machine.values()}};
   Factors mean{now.ranks, machine.mean_values()};
   for (Factors* each : {&out.factors, &mean})
-    each->held_out_error = error_on(held.held_x, held.held_y, held.tokens, *each, effort.context());
+    each->held_out_error = error_on(held.held(), *each, effort.context());
   out.noisy = mean.held_out_error < kNoisy * out.factors.held_out_error;
   if (mean.held_out_error < out.factors.held_out_error) out.factors = std::move(mean);
   return out;
@@ -102,6 +102,7 @@ Split few_held_out(const Split& split) {
   const Index rows = std::min(split.held_x.rows, kLookedAt * split.tokens);
   out.held_x = split.held_x.block(0, 0, rows, split.held_x.cols);
   out.held_y = split.held_y.block(0, 0, rows, split.held_y.cols);
+  if (split.is_partial()) out.held_seen = split.held_seen.block(0, 0, rows, split.held_y.cols);
   return out;
 }
 
@@ -110,9 +111,8 @@ Split few_held_out(const Split& split) {
 DescentResult descend(const Split& split, Factors start, const DescentOptions& options, std::uint64_t seed,
                       Successor& newton, Effort& effort) {
   const Index k = split.tokens, d = split.train_x.cols, examples = split.train_x.rows / k;
-  const backend::LayerExamples given{split.train_x, split.train_y, k};
   const auto machine =
-      effort.context().machine.make_factor_descent(given, start.ranks, start.values, effort.context());
+      effort.context().machine.make_factor_descent(split.train(), start.ranks, start.values, effort.context());
   Batches batches(examples, std::min(examples, std::max<Index>(1, with_dim(kBatchRows, d) / k)), seed);
   const Split held = few_held_out(split);
   DescentResult out{std::move(start), DescentEnd::out_of_steps, 0};

@@ -171,11 +171,11 @@ double factor_unknowns(const backend::HeadRanks& ranks, Index dim, Index outputs
   return static_cast<double>(dim * ranks.parameter_columns() + outputs * ranks.value_columns());
 }
 
-double error_on(MatrixView<const double> x, MatrixView<const double> y, Index tokens, const Factors& factors,
+double error_on(const backend::LayerExamples& examples, const Factors& factors,
                 const backend::Context& context) {
-  const double scale = squared_norm(y);
+  const double scale = squared_norm(examples.y);
   if (scale == 0) return 1;  // nothing held out, or nothing to predict
-  return std::sqrt(context.machine.factor_squares({x, y, tokens}, factors.ranks, factors.values, context) /
+  return std::sqrt(context.machine.factor_squares(examples, factors.ranks, factors.values, context) /
                    scale);
 }
 

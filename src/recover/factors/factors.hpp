@@ -55,7 +55,7 @@ double w_norm(const HeadFactors& head);
 double factor_unknowns(const backend::HeadRanks& ranks, Index dim, Index outputs);
 
 // |F(X) - Y| / |Y|
-double error_on(MatrixView<const double> x, MatrixView<const double> y, Index tokens, const Factors& factors,
+double error_on(const backend::LayerExamples& examples, const Factors& factors,
                 const backend::Context& context);
 
 // Q, K, V and O head by head, with columns of zeros where a head has fewer than others.

@@ -17,8 +17,7 @@ constexpr double kLastDamping = 1e-10;
 }  // namespace
 
 double equations_per_unknown(const Split& split, const backend::HeadRanks& ranks) {
-  return static_cast<double>(split.train_y.rows * split.train_y.cols) /
-         factor_unknowns(ranks, split.train_x.cols, split.train_y.cols);
+  return split.labels() / factor_unknowns(ranks, split.train_x.cols, split.train_y.cols);
 }
 
 Split first_equations(const Split& split, const backend::HeadRanks& ranks, double equations) {
@@ -27,17 +26,13 @@ Split first_equations(const Split& split, const backend::HeadRanks& ranks, doubl
   const Index k = split.tokens;
   const auto rows =
       std::max<Index>(1, static_cast<Index>(share * static_cast<double>(split.train_x.rows / k))) * k;
-  Split thin = split;
-  thin.train_x = split.train_x.block(0, 0, rows, split.train_x.cols);
-  thin.train_y = split.train_y.block(0, 0, rows, split.train_y.cols);
-  return thin;
+  return split.first_rows(rows);
 }
 
 Polished polish(const Split& split, const Factors& start, const PolishOptions& options,
                 const std::string& phase, Effort& effort) {
   Factors from = balanced(start, 0, 0, effort.threads());
-  const auto problem = effort.context().machine.make_factor_problem(
-      {split.train_x, split.train_y, split.tokens}, from.ranks, effort.context());
+  const auto problem = effort.context().machine.make_factor_problem(split.train(), from.ranks, effort.context());
   std::unique_ptr<backend::LayerPoint> point = problem->make_point();
   const double squares = std::max(squared_norm(from.values.parameters), 1e-300);
   point->parameters = std::move(from.values.parameters);
@@ -73,7 +68,7 @@ Polished polish(const Split& split, const Factors& start, const PolishOptions& o
   if (!point->finite) return {copy_of(start), LmStatus::stalled};
   out.factors.train_error = std::sqrt(result.relative_squares);
   out.factors.held_out_error =
-      error_on(split.held_x, split.held_y, split.tokens, out.factors, effort.context());
+      error_on(split.held(), out.factors, effort.context());
   return out;
 }
 

@@ -168,6 +168,7 @@ Challenge test_noise(const Split& white, const Outside& outside, const RecoverOp
                                                                best.values, effort.context());
   for (Index i = 0; i < left.rows(); ++i)
     for (Index j = 0; j < left.cols(); ++j) left(i, j) = white.train_y(i, j) - left(i, j);
+  hide_missing(white.train_seen, left);
   const Whiteness whiteness = residual_whiteness(white, left, best.heads(), options.seed);
   certificate.residual_z = std::max(std::abs(whiteness.between_tokens), whiteness.with_functions);
   out.leaves_noise = whiteness.is_noise() && !depends_on_places(white, best, certificate, effort.threads());
@@ -235,7 +236,7 @@ bool recover_factors(const Split& split, const Units& units, const RecoverOption
   const bool finished = effort.in_time([&] {
     search_factors(white, options, effort, certificate, search);
     // Newton has seen the first examples only.
-    best.train_error = error_on(white.train_x, white.train_y, white.tokens, best, effort.context());
+    best.train_error = error_on(white.train(), best, effort.context());
     if (best.held_out_error < kProof) {
       proof = timed_in(certificate, "challenge",
                        [&] { return prove_factors(white, outside, best, options, effort); });

@@ -16,6 +16,7 @@
 #include "recover/certificate/token_span.hpp"
 #include "recover/certificate/whiteness.hpp"
 #include "recover/factors/phases.hpp"
+#include "recover/factors/recover_factors.hpp"
 #include "recover/variants/variant_proof.hpp"
 #include "recover/variants/variant_structure.hpp"
 
@@ -239,7 +240,7 @@ void check_options(const RecoverOptions& options, Index dim) {
   require(
       options.method == RecoverMethod::varpro && !options.best_fit && options.start == RecoverStart::random,
       option("method"),
-      ": layers with a mask, biases, positions or padding are recovered by varpro from "
+      ": layers with a mask, biases, positions, padding or missing labels are recovered by varpro from "
       "random starts, without ",
       option("best-fit"));
   require(!variant.rotary || options.heads || options.rank != "auto", option("rotary"),
@@ -255,7 +256,8 @@ void check_options(const RecoverOptions& options, Index dim) {
 }  // namespace
 
 bool wants_variant(const RecoverOptions& options, const Examples& examples) {
-  return !options.variant().plain() || !examples.lengths.empty();
+  const bool is_partial = examples.seen.size() > 0 && !wants_factors(options, examples.dim());
+  return !options.variant().plain() || !examples.lengths.empty() || is_partial;
 }
 
 Whitening variant_whitening(const Split& split, int threads) {
@@ -265,10 +267,10 @@ Whitening variant_whitening(const Split& split, int threads) {
 
 bool takes_uneven(const RecoverOptions& options, const Split& split, int threads) {
   if (options.method != RecoverMethod::varpro || options.best_fit || options.start != RecoverStart::random ||
-      split.tokens < 3 || !(squared_norm(split.train_y) > 0))
+      split.tokens < 3 || !(squared_norm(split.train_y) > 0) || !(squared_norm(split.train_x) > 0))
     return false;
   const double ratio = second_moment_ratio(split, threads);
-  return ratio > kUneven && ratio < kNearlySingular;
+  return !std::isfinite(ratio) || (options.heads && ratio > kUneven && ratio < kNearlySingular);
 }
 
 void recover_variant(const Examples& scaled, const Split& split, const Units& units,

@@ -25,21 +25,19 @@ Matrix<double> random_parameters(const VariantShape& shape, std::uint64_t seed, 
   return out;
 }
 
-Matrix<double> left_over(MatrixView<const double> x, MatrixView<const double> y,
-                         const std::vector<Index>& lengths, Index tokens, const VariantCandidate& c,
-                         int threads) {
-  Matrix<double> left = apply_variant(c.shape, c.parameters, c.w, x, tokens, lengths, threads);
-  for (Index i = 0; i < y.rows; ++i)
-    for (Index j = 0; j < y.cols; ++j) left(i, j) = y(i, j) - left(i, j);
+Matrix<double> left_over(const backend::LayerExamples& given, const std::vector<Index>& lengths,
+                         const VariantCandidate& c, int threads) {
+  Matrix<double> left = apply_variant(c.shape, c.parameters, c.w, given.x, given.tokens, lengths, threads);
+  for (Index i = 0; i < given.y.rows; ++i)
+    for (Index j = 0; j < given.y.cols; ++j) left(i, j) = given.y(i, j) - left(i, j);
+  hide_missing(given.seen, left);
   return left;
 }
 
 double held_out_error_of(const VariantData& data, const VariantCandidate& c, int threads) {
   const double scale = squared_norm(data.split.held_y);
   if (scale == 0) return 1;
-  return std::sqrt(squared_norm(left_over(data.split.held_x, data.split.held_y, data.held_lengths,
-                                          data.split.tokens, c, threads)) /
-                   scale);
+  return std::sqrt(squared_norm(left_over(data.split.held(), data.held_lengths, c, threads)) / scale);
 }
 
 // All examples, and every digit that they have.
@@ -126,9 +124,9 @@ double variant_unknowns(const VariantShape& shape, Index outputs) {
 
 double equations_per_unknown(const VariantData& data, Index heads) {
   const double k = static_cast<double>(data.split.tokens), e = static_cast<double>(data.split.train_y.cols);
-  double rows = static_cast<double>(data.split.train_x.rows);
-  for (const Index length : data.train_lengths) rows -= k - static_cast<double>(length);
-  return rows * e / variant_unknowns(data.shape(heads), data.split.train_y.cols);
+  double labels = data.split.labels();  // those of padding are not said to be missing
+  for (const Index length : data.train_lengths) labels -= e * (k - static_cast<double>(length));
+  return labels / variant_unknowns(data.shape(heads), data.split.train_y.cols);
 }
 
 VariantData first_examples(const VariantData& data, Index heads, double equations) {
@@ -138,21 +136,20 @@ VariantData first_examples(const VariantData& data, Index heads, double equation
   const auto examples =
       std::max<Index>(1, static_cast<Index>(share * static_cast<double>(data.split.train_x.rows / k)));
   VariantData thin = data;
-  thin.split.train_x = data.split.train_x.block(0, 0, examples * k, data.split.train_x.cols);
-  thin.split.train_y = data.split.train_y.block(0, 0, examples * k, data.split.train_y.cols);
+  thin.split = data.split.first_rows(examples * k);
   if (!thin.train_lengths.empty()) thin.train_lengths.resize(static_cast<std::size_t>(examples));
   return thin;
 }
 
 std::unique_ptr<backend::LayerProblem> pose(const VariantData& data, const VariantShape& shape,
                                             const Effort& effort) {
-  const backend::LayerExamples examples{
-      data.split.train_x, data.split.train_y, data.split.tokens, {}, data.train_lengths};
+  backend::LayerExamples examples = data.split.train();
+  examples.lengths = data.train_lengths;
   return effort.context().machine.make_variant_problem(examples, shape, effort.context());
 }
 
 Matrix<double> residual_of(const VariantData& data, const VariantCandidate& c, int threads) {
-  return left_over(data.split.train_x, data.split.train_y, data.train_lengths, data.split.tokens, c, threads);
+  return left_over(data.split.train(), data.train_lengths, c, threads);
 }
 
 VariantCandidate solve_from(const VariantData& data, const VariantShape& shape, Matrix<double> parameters,

@@ -20,8 +20,8 @@ struct Side {
   MatrixView<const double> x;
   Matrix<double> p, v, left, by_logits, by_values;
 
-  Side(const VariantCandidate& c, MatrixView<const double> tokens, MatrixView<const double> labels, Index k,
-       const std::vector<Index>& lengths, int threads)
+  Side(const VariantCandidate& c, MatrixView<const double> tokens, MatrixView<const double> labels,
+       MatrixView<const double> seen, Index k, const std::vector<Index>& lengths, int threads)
       : map(tokens, k, c.shape, lengths, threads),
         x(tokens),
         p(map.make_attention()),
@@ -34,9 +34,14 @@ struct Side {
     map.values(c.w, v);
     copy_rows(labels, left);
     gemm(Trans::no, Trans::no, -1.0, std::as_const(phi).view(), c.w.view(), 1.0, left.view());
+    hide_missing(seen, left);
   }
   Index examples() const { return x.rows / map.tokens(); }
 };
+
+MatrixView<const double> seen_from(MatrixView<const double> seen, Index first, Index rows) {
+  return seen.rows > 0 ? seen.block(first, 0, rows, seen.cols) : seen;
+}
 
 // A half of the training examples.
 Side half(const VariantData& data, const VariantCandidate& c, bool second, int threads) {
@@ -48,6 +53,7 @@ Side half(const VariantData& data, const VariantCandidate& c, bool second, int t
   return {c,
           data.split.train_x.block(first * k, 0, count * k, data.split.train_x.cols),
           data.split.train_y.block(first * k, 0, count * k, data.split.train_y.cols),
+          seen_from(data.split.train_seen, first * k, count * k),
           k,
           lengths,
           threads};
@@ -167,7 +173,8 @@ std::vector<Change> restricted(const std::vector<Change>& all, Along along) {
 
 double structure_along(const VariantData& data, const VariantCandidate& candidate, Along along, int threads) {
   Side first = half(data, candidate, false, threads), second = half(data, candidate, true, threads);
-  Side held(candidate, data.split.held_x, data.split.held_y, data.split.tokens, data.held_lengths, threads);
+  Side held(candidate, data.split.held_x, data.split.held_y, data.split.held_seen, data.split.tokens,
+            data.held_lengths, threads);
   for (Index i = 0; i < candidate.shape.heads; ++i) {
     heed();
     std::vector<Change> by_first = restricted(gradient(first, i), along);
@@ -206,10 +213,10 @@ double distance_structure(const Split& split, const Matrix<double>& theta, const
     return all.block(0, 0, std::min(all.rows, rows), all.cols);
   };
   Split thin = split;
-  thin.train_x = few(split.train_x);
-  thin.train_y = few(split.train_y);
+  thin = split.first_rows(few(split.train_x).rows);
   thin.held_x = few(split.held_x);
   thin.held_y = few(split.held_y);
+  thin.held_seen = few(split.held_seen);
   const VariantData data{thin};
   const VariantCandidate candidate{data.shape(theta.cols() / theta.rows()), headlens::copy_of(theta),
                                    headlens::copy_of(w)};
