@@ -137,7 +137,9 @@ def _only_observed(labels: Any, observed: np.ndarray) -> np.ndarray:
     """The labels, with nan where they are not observed."""
     labels = np.asarray(labels)
     if observed.shape not in (labels.shape, labels.shape[:2]):
-        raise ValueError(f"observed has shape {observed.shape}, expected {labels.shape[:2]} or {labels.shape}")
+        raise ValueError(
+            f"observed has shape {observed.shape}, expected {labels.shape[:2]} or {labels.shape}"
+        )
     return np.where(observed.reshape(observed.shape + (1,) * (3 - observed.ndim)) != 0, labels, np.nan)
 
 

@@ -216,7 +216,8 @@ Array seen_labels(const Array& y, const Array& observed, const std::string& name
 void count_padding(const std::vector<Index>& lengths, Array& seen) {
   const Index k = seen.dim(1), e = seen.dim(2);
   for (std::size_t i = 0; i < lengths.size(); ++i)
-    std::fill_n(seen.data<double>() + (static_cast<Index>(i) * k + lengths[i]) * e, (k - lengths[i]) * e, 1.0);
+    std::fill_n(seen.data<double>() + (static_cast<Index>(i) * k + lengths[i]) * e, (k - lengths[i]) * e,
+                1.0);
 }
 
 }  // namespace
@@ -231,8 +232,7 @@ Examples make_partial_examples(Array x, Array y, const Array& lengths, const Arr
   if (whole) return make_examples(std::move(x), std::move(y), lengths, name);
   require(y.dtype() != DType::boolean, name, ": Y is ", y.describe(), ", expected numbers");
   Array seen = seen_labels(y, observed, name), labels(DType::f64, y.shape());
-  for (Index i = 0; i < y.size(); ++i)
-    labels.data<double>()[i] = seen.data<double>()[i] != 0 ? y.at(i) : 0.0;
+  for (Index i = 0; i < y.size(); ++i) labels.data<double>()[i] = seen.data<double>()[i] != 0 ? y.at(i) : 0.0;
   Examples out = lengths.size() > 0 ? make_examples(std::move(x), std::move(labels), lengths, name)
                                     : make_examples(std::move(x), std::move(labels), name);
   count_padding(out.lengths, seen);

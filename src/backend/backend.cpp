@@ -62,8 +62,9 @@ double Backend::factor_squares(const LayerExamples& examples, const HeadRanks& r
   const MatrixView<const double> y = examples.y;
   Matrix<double> left = apply_factors(examples.x, examples.tokens, ranks, values, context);
   for (Index i = 0; i < y.rows; ++i)
-    for (Index j = 0; j < y.cols; ++j) left(i, j) = examples.seen.rows > 0 ? examples.seen(i, j) * (left(i, j) - y(i, j))
-                                                              : left(i, j) - y(i, j);
+    for (Index j = 0; j < y.cols; ++j)
+      left(i, j) =
+          examples.seen.rows > 0 ? examples.seen(i, j) * (left(i, j) - y(i, j)) : left(i, j) - y(i, j);
   return squared_norm(left);
 }
 

@@ -8,12 +8,12 @@
 namespace headlens::recovery {
 namespace {
 
-constexpr double kFar = 6;            // robust deviations
+constexpr double kFar = 6;             // robust deviations
 constexpr double kDeviation = 1.4826;  // of a normal variable, per median of its size
-constexpr double kRounding = 1e-9;    // of the size of the labels: nothing nearer is an outlier
-constexpr double kMost = 0.05;        // share of labels that may be outliers
-constexpr double kCarry = 0.5;        // share of what is left that outliers have, or they hide nothing
-constexpr double kExplains = 0.5;     // train error above which a fit says nothing about single labels
+constexpr double kRounding = 1e-9;     // of the size of the labels: nothing nearer is an outlier
+constexpr double kMost = 0.05;         // share of labels that may be outliers
+constexpr double kCarry = 0.5;         // share of what is left that outliers have, or they hide nothing
+constexpr double kExplains = 0.5;      // train error above which a fit says nothing about single labels
 constexpr int kRounds = 8;
 
 struct Left {
@@ -50,9 +50,9 @@ std::vector<double> predictions(const Examples& examples, const Recovery& found,
 
 bool is_label(const Examples& examples, Index i) {
   const Index row = i / examples.outputs();
-  const bool padded = !examples.lengths.empty() &&
-                      row % examples.tokens() >=
-                          examples.lengths[static_cast<std::size_t>(row / examples.tokens())];
+  const bool padded =
+      !examples.lengths.empty() &&
+      row % examples.tokens() >= examples.lengths[static_cast<std::size_t>(row / examples.tokens())];
   return !padded && (examples.seen.size() == 0 || examples.seen.data<double>()[i] != 0);
 }
 
@@ -77,9 +77,9 @@ struct Outliers {
   bool all = true;            // no more than the share that outliers may have
 };
 
-// The labels that are far from what most leave: none where they hide nothing, and the farthest where there are
-// too many. A fit that outliers still pull at leaves some labels far that are right; such labels are missed for
-// one round only.
+// The labels that are far from what most leave: none where they hide nothing, and the farthest where there
+// are too many. A fit that outliers still pull at leaves some labels far that are right; such labels are
+// missed for one round only.
 Outliers far_labels(const Examples& examples, const Left& left) {
   std::vector<double> sizes;
   for (Index i = 0; i < examples.y.size(); ++i)

@@ -2,9 +2,9 @@
 //
 // Least squares is drawn to a label that is far off, so that a few of them hide the layer. Where a recovery
 // ends without an exact layer, what is left of every label is compared with what is left of most: more than
-// six robust deviations (1.48 times the median of |Y - F|) is an outlier. Outliers are then treated as missing,
-// and the search begins again, until the outliers stay the same. Noise without outliers has no such labels: a
-// Gaussian one of a million lies beyond 4.9 deviations.
+// six robust deviations (1.48 times the median of |Y - F|) is an outlier. Outliers are then treated as
+// missing, and the search begins again, until the outliers stay the same. Noise without outliers has no such
+// labels: a Gaussian one of a million lies beyond 4.9 deviations.
 #pragma once
 
 #include <functional>

@@ -1,5 +1,7 @@
 """Labels as they come: some missing, some grossly wrong, some rounded; and tokens of a plain layer in a subspace."""
 
+import json
+
 import numpy as np
 import pytest
 from binary import refuse, run, run_json
@@ -16,19 +18,19 @@ def worst_error(tmp_path):
     return run_json("compare", tmp_path / "layer.npz", tmp_path / "truth.npz")["worst_error"]
 
 
-@pytest.mark.parametrize("options", ["", "--mask causal --bias"])
-@pytest.mark.parametrize("size", [1, 100])
+@pytest.mark.parametrize(("options", "size"), [("", 100), ("--mask causal --bias", 1)])
 def test_outliers_are_named_and_do_no_harm(tmp_path, options, size):
     """One label of a hundred is wrong, by its own size or by a hundred times that; the error is that of clean labels."""
     examples, truth = generate(tmp_path, options, count=300)
     rng = np.random.default_rng(3)
     y, wrong = spoil(examples["Y"], 0.01, rng, size)
     np.savez(tmp_path / "spoiled.npz", X=examples["X"], Y=y)
-    result = run_json("recover --heads 2", options, tmp_path / "spoiled.npz", "-o", tmp_path / "layer.npz")
+    words = run("recover --heads 2", options, tmp_path / "spoiled.npz", "-o", tmp_path / "layer.npz",
+                "--certificate", tmp_path / "certificate.json").stdout  # fmt: skip
+    result = json.loads((tmp_path / "certificate.json").read_text())
     assert result["status"] == "recovered"
     assert sorted(map(tuple, result["outliers"])) == sorted(zip(*map(list, np.nonzero(wrong))))
     assert held_out_error(tmp_path, truth) < 1e-11
-    words = run("recover --heads 2", options, tmp_path / "spoiled.npz", "-o", tmp_path / "layer.npz").stdout
     assert f"{wrong.sum()} labels disagree with this layer" in words
 
 
@@ -66,8 +68,10 @@ def test_labels_that_are_missing_are_refused_where_they_are_not_understood(tmp_p
     assert "observed holds 0.5" in refuse("recover", tmp_path / "odd.npz", "-o", tmp_path / "l.npz")
     np.savez(tmp_path / "shape.npz", X=x, Y=examples["Y"], observed=np.ones(3))
     assert "observed has shape (3,)" in refuse("recover", tmp_path / "shape.npz", "-o", tmp_path / "l.npz")
-    np.savez(tmp_path / "some.npz", X=x, Y=np.where(np.arange(8) == 0, np.nan, y * 0 + 1), observed=np.isfinite(y))
-    assert "varpro" in refuse("recover --heads 2 --method sculpt", tmp_path / "some.npz", "-o", tmp_path / "l.npz")
+    np.savez(tmp_path / "some.npz", X=x, Y=np.where(np.arange(40)[:, None, None] == 0, np.nan, examples["Y"]))
+    assert "varpro" in refuse(
+        "recover --heads 2 --method sculpt", tmp_path / "some.npz", "-o", tmp_path / "l.npz"
+    )
 
 
 def bfloat16(y):
@@ -76,9 +80,9 @@ def bfloat16(y):
 
 
 def test_bfloat16_labels_are_approximate_and_bars_cover(tmp_path):
-    """Of 24 bars of 95% at least 19 hold (fewer by chance: 1e-3); the noise found is that of the rounding."""
-    held = 0
-    for seed in range(6):
+    """A layer has four bars of 95%, so that one fails in at most 20% of layers: in at most 6 of 10 (more by chance: 1e-3)."""
+    failed = 0
+    for seed in range(10):
         examples, truth = generate(tmp_path, "", seed, count=400)
         rounded = bfloat16(examples["Y"])
         np.savez(tmp_path / "rounded.npz", X=examples["X"], Y=rounded)
@@ -86,12 +90,14 @@ def test_bfloat16_labels_are_approximate_and_bars_cover(tmp_path):
         assert result["status"] == "approximate"
         assert 0.8 < result["noise"] / np.std(rounded - examples["Y"]) < 1.25
         layer = dict(np.load(tmp_path / "layer.npz"))
+        held = []
         for i, head in enumerate(result["per_head"]):
             error = {name: [np.linalg.norm(layer[name][i] - true) / np.linalg.norm(true) for true in truth[name]]
                      for name in ("Theta", "W")}  # fmt: skip
             j = int(np.argmin(error["Theta"]))
-            held += (error["Theta"][j] < head["theta_error_bar"]) + (error["W"][j] < head["w_error_bar"])
-    assert held >= 19
+            held += [error["Theta"][j] < head["theta_error_bar"], error["W"][j] < head["w_error_bar"]]
+        failed += not all(held)
+    assert failed <= 6
 
 
 def test_a_layer_of_int8_weights_is_recovered_as_it_is(tmp_path):

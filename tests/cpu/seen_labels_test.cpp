@@ -35,9 +35,7 @@ struct Partial {
         y(i, j) = seen(i, j) * stream.normal();
       }
   }
-  backend::LayerExamples examples() const {
-    return {x.view(), y.view(), kTokens, {}, {}, seen.view()};
-  }
+  backend::LayerExamples examples() const { return {x.view(), y.view(), kTokens, {}, {}, seen.view()}; }
 };
 
 TEST(SeenLabels, GroupsOutputsThatMissTheSameRows) {
@@ -63,7 +61,8 @@ TEST(SeenLabels, EveryOutputIsSolvedFromItsOwnRows) {
     const Matrix<double>& phi = as_factor_point(*point).phi;
     double squares = 0;
     for (Index c = 0; c < kOutputs; ++c) {
-      Matrix<double> gram = Matrix<double>::zeros(phi.cols(), phi.cols()), w = Matrix<double>::zeros(phi.cols(), 1);
+      Matrix<double> gram = Matrix<double>::zeros(phi.cols(), phi.cols()),
+                     w = Matrix<double>::zeros(phi.cols(), 1);
       for (Index i = 0; i < phi.rows(); ++i)
         for (Index a = 0; a < phi.cols() && p.seen(i, c) != 0; ++a) {
           w(a, 0) += phi(i, a) * p.y(i, c);
@@ -71,7 +70,8 @@ TEST(SeenLabels, EveryOutputIsSolvedFromItsOwnRows) {
         }
       ASSERT_TRUE(cholesky(gram, 1).ok());
       cholesky_solve(gram, w, 1);
-      for (Index a = 0; a < phi.cols(); ++a) EXPECT_NEAR(point->w(a, c), w(a, 0), 1e-9 * (1 + std::abs(w(a, 0))));
+      for (Index a = 0; a < phi.cols(); ++a)
+        EXPECT_NEAR(point->w(a, c), w(a, 0), 1e-9 * (1 + std::abs(w(a, 0))));
       for (Index i = 0; i < phi.rows(); ++i) {
         double left = p.y(i, c);
         for (Index a = 0; a < phi.cols(); ++a) left -= phi(i, a) * w(a, 0);

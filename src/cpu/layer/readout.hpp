@@ -6,10 +6,11 @@
 // as a float product of orthonormal columns, however ill-conditioned Phi is. 1e-14 of the mean diagonal of
 // Phi^T Phi is added to lambda, so that the factorisation exists.
 //
-// Where labels are missing, every output c has rows of its own that count, S_c of ones and zeros. With Q of all
-// rows, Phi^T S_c Phi + lambda = L (I - Q_c^T Q_c) L^T for the rows Q_c that are missing, so that
+// Where labels are missing, every output c has rows of its own that count, S_c of ones and zeros. With Q of
+// all rows, Phi^T S_c Phi + lambda = L (I - Q_c^T Q_c) L^T for the rows Q_c that are missing, so that
 //
-//   w_c = L^-T M_c^-1 L^-1 Phi^T S_c y_c,     P_perp z_c = S_c z_c - S_c Q M_c^-1 Q^T S_c z_c,   M_c = I - Q_c^T Q_c.
+//   w_c = L^-T M_c^-1 L^-1 Phi^T S_c y_c,     P_perp z_c = S_c z_c - S_c Q M_c^-1 Q^T S_c z_c,   M_c = I -
+//   Q_c^T Q_c.
 //
 // M_c costs as many products as labels are missing; outputs that miss the same rows share one.
 #pragma once

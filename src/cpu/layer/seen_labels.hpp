@@ -14,7 +14,7 @@ class SeenLabels {
     std::vector<Index> outputs;
     std::vector<Index> missing;  // rows
   };
-  SeenLabels() = default;                                // all
+  SeenLabels() = default;                                 // all
   explicit SeenLabels(MatrixView<const double> weights);  // (n k, e) of 1 and 0; all where it has no rows
 
   bool all() const { return groups_.empty(); }

@@ -23,9 +23,10 @@ struct Draw {
 
 // The errors that noise of deviation one makes.
 Draw draw_errors(const backend::LayerProblem& problem, backend::LinearModel& model, double mu, Stream stream,
-                 const std::function<bool()>& stop) {
+                 const Matrix<double>* sizes, const std::function<bool()>& stop) {
   Matrix<double> noise(problem.rows(), problem.outputs()), moved(problem.rows(), problem.outputs());
   for (Index i = 0; i < noise.rows() * noise.cols(); ++i) noise.data()[i] = stream.normal();
+  for (Index i = 0; i < noise.rows() * noise.cols() && sizes; ++i) noise.data()[i] *= sizes->data()[i];
   Matrix<double> projected = copy_of(noise), gradient(problem.dim(), problem.heads() * problem.dim());
   model.project(projected);
   model.adjoint(projected, gradient);
@@ -67,6 +68,13 @@ double bar(const std::vector<MatrixView<const double>>& draws, const backend::La
 
 }  // namespace
 
+Matrix<double> noise_sizes(Matrix<double> residual, double labels) {
+  const double size = std::sqrt(squared_norm(residual) / labels);
+  for (Index i = 0; i < residual.rows() * residual.cols(); ++i)
+    residual.data()[i] = size > 0 ? std::abs(residual.data()[i]) / size : 0;
+  return residual;
+}
+
 ErrorBars error_bars(const backend::LayerProblem& problem, const backend::LayerPoint& point,
                      ResidualIs residual, std::uint64_t seed, const std::function<bool()>& stop) {
   const Index d = problem.dim(), m = problem.heads(), e = problem.outputs();
@@ -79,21 +87,33 @@ ErrorBars error_bars(const backend::LayerProblem& problem, const backend::LayerP
   model->move_to(point);
   model->refresh_preconditioner(point);
   model->shift_preconditioner(mu);
+  const Matrix<double> sizes = noise_sizes(problem.residual(point), equations);
   std::vector<Draw> drawn;
-  const int draws = residual == ResidualIs::noise ? 16 : 3;  // a bound needs no quantile
-  for (int r = 0; r < draws; ++r) {
-    drawn.push_back(
-        draw_errors(problem, *model, mu, Stream(seed, "error bars", static_cast<std::uint64_t>(r)), stop));
-    out.inner += drawn.back().inner;
-  }
-  for (Index i = 0; i < m; ++i) {
-    std::vector<MatrixView<const double>> theta, w;
-    for (const Draw& draw : drawn) {
-      theta.push_back(draw.theta.view().block(0, i * d, d, d));
-      w.push_back(draw.w.view().block(i * d, 0, d, e));
+  const auto draw = [&](int count, const char* stream, const Matrix<double>* of_noise) {
+    drawn.clear();
+    for (int r = 0; r < count; ++r) {
+      drawn.push_back(draw_errors(problem, *model, mu, Stream(seed, stream, static_cast<std::uint64_t>(r)),
+                                  of_noise, stop));
+      out.inner += drawn.back().inner;
     }
-    out.heads.push_back({bar(theta, point, out.noise, residual), bar(w, point, out.noise, residual)});
+  };
+  const auto widen = [&](Index i) {
+    std::vector<MatrixView<const double>> theta, w;
+    for (const Draw& each : drawn) {
+      theta.push_back(each.theta.view().block(0, i * d, d, d));
+      w.push_back(each.w.view().block(i * d, 0, d, e));
+    }
+    HeadBars& head = out.heads[static_cast<std::size_t>(i)];
+    head = {std::max(head.theta, bar(theta, point, out.noise, residual)),
+            std::max(head.w, bar(w, point, out.noise, residual))};
+  };
+  out.heads.resize(static_cast<std::size_t>(m));
+  if (residual == ResidualIs::noise) {
+    draw(16, "error bars of uneven noise", &sizes);
+    for (Index i = 0; i < m; ++i) widen(i);
   }
+  draw(residual == ResidualIs::noise ? 16 : 3, "error bars", nullptr);  // a bound needs no quantile
+  for (Index i = 0; i < m; ++i) widen(i);
   for (std::size_t r = 0; r < 3; ++r) out.draws.push_back(std::move(drawn[r].theta));
   return out;
 }

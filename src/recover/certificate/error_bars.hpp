@@ -31,6 +31,10 @@ struct ErrorBars {
   int inner = 0;                      // CG iterations
 };
 
+// |residual| over its root mean square. Noise need not be of one size: rounding is larger where labels are.
+// The residual of every label, times a random number, stands for the noise of that label, whatever its size.
+Matrix<double> noise_sizes(Matrix<double> residual, double labels);
+
 ErrorBars error_bars(const backend::LayerProblem& problem, const backend::LayerPoint& point,
                      ResidualIs residual, std::uint64_t seed, const std::function<bool()>& stop);
 

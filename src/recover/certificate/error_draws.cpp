@@ -37,10 +37,13 @@ void fill_normal(const Stream& stream, Index count, int threads, double* to) {
 }
 
 // One solve; false if the solver did not get there.
-bool draw_error(const backend::LayerProblem& problem, backend::LinearModel& model, double mu,
+bool draw_error(const backend::LayerProblem& problem, backend::LinearModel& model, const DrawOptions& options,
                 const Stream& stream, Effort& effort, ErrorDraw& draw) {
+  const double mu = options.mu;
   Matrix<double> noise(problem.rows(), problem.outputs());
   fill_normal(stream, noise.rows() * noise.cols(), effort.threads(), noise.data());
+  for (Index i = 0; i < noise.rows() * noise.cols() && options.sizes; ++i)
+    noise.data()[i] *= options.sizes->data()[i];
   model.respond(noise, draw.parameters);
   for (const Precision precision : {Precision::f32, Precision::f64}) {
     backend::Step step = model.solve(draw.parameters, mu, kTolerance, kMostInner, precision,
@@ -65,7 +68,7 @@ std::vector<ErrorDraw> draw_errors(const backend::LayerProblem& problem, backend
     drawn.push_back({Matrix<double>(point.parameters.rows(), point.parameters.cols()), {}});
     effort.report("error bars", r, 1, options.heads);
     const Stream stream(options.seed, options.stream, static_cast<std::uint64_t>(r));
-    if (!draw_error(problem, model, options.mu, stream, effort, drawn.back())) return {};
+    if (!draw_error(problem, model, options, stream, effort, drawn.back())) return {};
   }
   return drawn;
 }

@@ -23,6 +23,8 @@ struct DrawOptions {
   std::uint64_t seed = 0;
   std::string_view stream;  // of the noise
   Index heads = 0;          // for the progress
+  // (n k, e), where given: what the noise of every label is multiplied by.
+  const Matrix<double>* sizes = nullptr;
 };
 // At the point that the model was moved to. Empty if a solve did not get there.
 std::vector<ErrorDraw> draw_errors(const backend::LayerProblem& problem, backend::LinearModel& model,

@@ -98,7 +98,8 @@ std::string labels_text(const Certificate& c) {
   std::string text;
   if (c.missing_labels > 0) text += fmt::format("missing labels    {}\n", c.missing_labels);
   if (c.outliers.empty()) return text;
-  text += fmt::format("outliers          {} labels disagree with this layer and were left out:", c.outliers.size());
+  text += fmt::format("outliers          {} labels disagree with this layer and were left out:",
+                      c.outliers.size());
   for (std::size_t i = 0; i < std::min(kNamed, c.outliers.size()); ++i)
     text += fmt::format("{} Y[{}, {}, {}]", i > 0 ? "," : "", c.outliers[i].example, c.outliers[i].token,
                         c.outliers[i].output);

@@ -9,6 +9,7 @@
 #include "base/random.hpp"
 #include "linalg/tiles.hpp"
 #include "linalg/vector_space.hpp"
+#include "recover/certificate/error_bars.hpp"
 #include "recover/certificate/error_draws.hpp"
 #include "recover/certificate/weakest_direction.hpp"
 #include "recover/factors/gauge.hpp"
@@ -87,6 +88,23 @@ double theta_bound(const Factors& factors, const WeakestDirection& weakest, Inde
   return std::sqrt(squares);
 }
 
+// Of the errors that draws of noise of deviation one make in one head.
+struct HeadSpread {
+  Spread theta, w;
+};
+HeadSpread spread_of_head(const Factors& factors, const std::vector<ErrorDraw>& drawn, Index head) {
+  std::vector<Product> theta, w;
+  for (const ErrorDraw& draw : drawn) {
+    theta.push_back(theta_error(factors, draw, head));
+    w.push_back(w_error(factors, draw, head));
+  }
+  return {spread_of(products_of(theta, product_of), theta[0].a.rows() * theta[0].a.cols()),
+          spread_of(products_of(w, product_of), w[0].a.rows() * w[0].a.cols())};
+}
+
+// |error|^2 stays below this with probability 0.95.
+double largest_of(const Spread& spread) { return spread.trace * spread.quantile; }
+
 Matrix<double> any_direction(const Factors& factors, std::uint64_t seed) {
   Stream stream(seed, "direction of factors");
   Matrix<double> a(factors.dim(), factors.ranks.parameter_columns());
@@ -107,7 +125,8 @@ double typical_curvature(backend::LinearModel& model, const Factors& factors, st
 FactorBars factor_bars(const Split& split, const Factors& given, LabelsAre labels, std::uint64_t seed,
                        Effort& effort) {
   Factors factors = balanced(given, 0, 0, effort.threads());
-  const auto problem = effort.context().machine.make_factor_problem(split.train(), factors.ranks, effort.context());
+  const auto problem =
+      effort.context().machine.make_factor_problem(split.train(), factors.ranks, effort.context());
   const std::unique_ptr<backend::LayerPoint> point = problem->make_point();
   problem->evaluate(headlens::copy_of(factors.values.parameters), 0, *point);
   FactorBars out;
@@ -119,11 +138,17 @@ FactorBars factor_bars(const Split& split, const Factors& given, LabelsAre label
   model->move_to(*point);
   model->refresh_preconditioner(*point);
   model->shift_preconditioner(mu);
-  const std::vector<ErrorDraw> drawn = draw_errors(*problem, *model, *point,
-                                                   {labels == LabelsAre::exact ? kExactDraws : kNoisyDraws,
-                                                    mu, seed, "error bars of factors", factors.heads()},
-                                                   effort);
-  if (drawn.empty()) return out;
+  const bool exact = labels == LabelsAre::exact;
+  const Matrix<double> sizes = noise_sizes(problem->residual(*point), split.labels());
+  const auto draw = [&](const char* stream, const Matrix<double>* of_noise) {
+    return draw_errors(*problem, *model, *point,
+                       {exact ? kExactDraws : kNoisyDraws, mu, seed, stream, factors.heads(), of_noise},
+                       effort);
+  };
+  const std::vector<ErrorDraw> drawn = draw("error bars of factors", nullptr);
+  const std::vector<ErrorDraw> uneven =
+      exact ? std::vector<ErrorDraw>{} : draw("bars of factors with uneven noise", &sizes);
+  if (drawn.empty() || (!exact && uneven.empty())) return out;
   const double typical = typical_curvature(*model, factors, seed);
   const GaugeFixed fixed(*problem, factors, typical);
   std::vector<Matrix<double>> starts;
@@ -141,18 +166,15 @@ FactorBars factor_bars(const Split& split, const Factors& given, LabelsAre label
                       kSafety * (weakest.settled ? 1 : kUnsettled);
   out.label_error = left;
   for (Index i = 0; i < factors.heads(); ++i) {
-    std::vector<Product> theta, w;
-    for (const ErrorDraw& draw : drawn) {
-      theta.push_back(theta_error(factors, draw, i));
-      w.push_back(w_error(factors, draw, i));
-    }
-    const Spread a = spread_of(products_of(theta, product_of), theta[0].a.rows() * theta[0].a.cols()),
-                 b = spread_of(products_of(w, product_of), w[0].a.rows() * w[0].a.cols());
-    if (labels == LabelsAre::exact)
-      out.heads.push_back({left * theta_bound(factors, weakest, i), kLowDraws * left * std::sqrt(b.trace)});
-    else
+    const HeadSpread even = spread_of_head(factors, drawn, i);
+    if (exact) {
       out.heads.push_back(
-          {out.noise * std::sqrt(a.trace * a.quantile), out.noise * std::sqrt(b.trace * b.quantile)});
+          {left * theta_bound(factors, weakest, i), kLowDraws * left * std::sqrt(even.w.trace)});
+      continue;
+    }
+    const HeadSpread own = spread_of_head(factors, uneven, i);
+    out.heads.push_back({out.noise * std::sqrt(std::max(largest_of(even.theta), largest_of(own.theta))),
+                         out.noise * std::sqrt(std::max(largest_of(even.w), largest_of(own.w)))});
   }
   return out;
 }

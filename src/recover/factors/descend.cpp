@@ -111,8 +111,8 @@ Split few_held_out(const Split& split) {
 DescentResult descend(const Split& split, Factors start, const DescentOptions& options, std::uint64_t seed,
                       Successor& newton, Effort& effort) {
   const Index k = split.tokens, d = split.train_x.cols, examples = split.train_x.rows / k;
-  const auto machine =
-      effort.context().machine.make_factor_descent(split.train(), start.ranks, start.values, effort.context());
+  const auto machine = effort.context().machine.make_factor_descent(split.train(), start.ranks, start.values,
+                                                                    effort.context());
   Batches batches(examples, std::min(examples, std::max<Index>(1, with_dim(kBatchRows, d) / k)), seed);
   const Split held = few_held_out(split);
   DescentResult out{std::move(start), DescentEnd::out_of_steps, 0};

@@ -175,8 +175,7 @@ double error_on(const backend::LayerExamples& examples, const Factors& factors,
                 const backend::Context& context) {
   const double scale = squared_norm(examples.y);
   if (scale == 0) return 1;  // nothing held out, or nothing to predict
-  return std::sqrt(context.machine.factor_squares(examples, factors.ranks, factors.values, context) /
-                   scale);
+  return std::sqrt(context.machine.factor_squares(examples, factors.ranks, factors.values, context) / scale);
 }
 
 FactoredLayer factored_layer(const Factors& f) {

@@ -32,7 +32,8 @@ Split first_equations(const Split& split, const backend::HeadRanks& ranks, doubl
 Polished polish(const Split& split, const Factors& start, const PolishOptions& options,
                 const std::string& phase, Effort& effort) {
   Factors from = balanced(start, 0, 0, effort.threads());
-  const auto problem = effort.context().machine.make_factor_problem(split.train(), from.ranks, effort.context());
+  const auto problem =
+      effort.context().machine.make_factor_problem(split.train(), from.ranks, effort.context());
   std::unique_ptr<backend::LayerPoint> point = problem->make_point();
   const double squares = std::max(squared_norm(from.values.parameters), 1e-300);
   point->parameters = std::move(from.values.parameters);
@@ -67,8 +68,7 @@ Polished polish(const Split& split, const Factors& start, const PolishOptions& o
   out.factors.values = {std::move(point->parameters), std::move(point->w)};
   if (!point->finite) return {copy_of(start), LmStatus::stalled};
   out.factors.train_error = std::sqrt(result.relative_squares);
-  out.factors.held_out_error =
-      error_on(split.held(), out.factors, effort.context());
+  out.factors.held_out_error = error_on(split.held(), out.factors, effort.context());
   return out;
 }
 

@@ -13,8 +13,8 @@ bool wants_variant(const RecoverOptions& options, const Examples& examples);
 // Whitened tokens, in coordinates of their span where they do not span all directions.
 Whitening variant_whitening(const Split& split, int threads);
 
-// Do the tokens of a plain layer lie in a subspace, or have a covariance so far from one that the search needs
-// them whitened?
+// Do the tokens of a plain layer lie in a subspace, or have a covariance so far from one that the search
+// needs them whitened?
 bool takes_uneven(const RecoverOptions& options, const Split& split, int threads);
 
 void recover_variant(const Examples& scaled, const Split& split, const Units& units,

@@ -8,6 +8,7 @@
 #include "linalg/blas.hpp"
 #include "linalg/svd.hpp"
 #include "linalg/vector_space.hpp"
+#include "recover/certificate/error_bars.hpp"
 #include "recover/certificate/error_draws.hpp"
 #include "recover/certificate/weakest_direction.hpp"
 #include "recover/factors/gauge.hpp"
@@ -136,12 +137,19 @@ VariantBars variant_bars(const VariantData& data, const VariantOutside& outside,
   model->move_to(*point);
   model->refresh_preconditioner(*point);
   model->shift_preconditioner(mu);
-  const std::vector<ErrorDraw> drawn =
-      draw_errors(*problem, *model, *point,
-                  {labels == VariantLabels::exact ? kExactDraws : kNoisyDraws, mu, seed,
-                   "error bars of a variant", shape.heads},
-                  effort);
-  if (drawn.empty()) return out;
+  const bool exact = labels == VariantLabels::exact;
+  const double equations =
+      equations_per_unknown(data, shape.heads) * variant_unknowns(shape, problem->outputs());
+  const Matrix<double> sizes = noise_sizes(problem->residual(*point), equations);
+  const auto draw = [&](const char* stream, const Matrix<double>* of_noise) {
+    return draw_errors(*problem, *model, *point,
+                       {exact ? kExactDraws : kNoisyDraws, mu, seed, stream, shape.heads, of_noise}, effort);
+  };
+  std::vector<std::vector<ErrorDraw>> draws;
+  draws.push_back(draw("error bars of a variant", nullptr));
+  if (!exact) draws.push_back(draw("bars of a variant with uneven noise", &sizes));
+  const std::vector<ErrorDraw>& drawn = draws[0];
+  if (drawn.empty() || draws.back().empty()) return out;
   const Matrix<double> any = any_direction(shape, seed);
   const double typical = typical_curvature(*model, any);
   const VariantGauge gauge(shape, point->parameters);
@@ -156,19 +164,21 @@ VariantBars variant_bars(const VariantData& data, const VariantOutside& outside,
   out.resolved = !effort.expired() && !weakest.values.empty() && weakest.values[0] > kResolved * typical;
   if (!out.resolved) return out;
   out.response = weakest.response;
-  const double equations =
-      equations_per_unknown(data, shape.heads) * variant_unknowns(shape, problem->outputs());
   out.noise =
       std::sqrt(point->squares / std::max(1.0, equations - variant_unknowns(shape, problem->outputs())));
-  const bool exact = labels == VariantLabels::exact;
   const double left =
       kSafety * std::max(std::sqrt(point->squares), kRounding * std::sqrt(problem->y_squares()));
   const double worst = left * (weakest.settled ? 1 : kUnsettled);
   const WeakDirections weak = follow(*model, weakest, problem->rows(), problem->outputs());
   for (Index i = 0; i < shape.heads; ++i) {
     const HeadBound unit = exact ? worst_error(outside, candidate, weak, i) : HeadBound{};
-    out.relative.push_back(relative_bound(outside, candidate, drawn, i, labels, exact ? left : out.noise,
-                                          {worst * unit.theta, worst * unit.w}));
+    HeadBound least{worst * unit.theta, worst * unit.w}, widest;
+    for (const std::vector<ErrorDraw>& set : draws) {
+      const HeadBound one =
+          relative_bound(outside, candidate, set, i, labels, exact ? left : out.noise, least);
+      widest = {std::max(widest.theta, one.theta), std::max(widest.w, one.w)};
+    }
+    out.relative.push_back(widest);
   }
   return out;
 }
