@@ -93,7 +93,7 @@ class Backend {
 
   // Whether make_layer_problem() is there.
   virtual bool recovers_all_entries() const { return true; }
-  // Whether variants and factors are recovered where labels are missing (LayerExamples::seen).
+  // Whether labels may be missing (LayerExamples::seen), and factors may have a mask and biases.
   virtual bool recovers_from_a_part() const { return false; }
   // The recovery of so many heads from examples.
   virtual std::unique_ptr<LayerProblem> make_layer_problem(const LayerExamples& examples, Index heads,

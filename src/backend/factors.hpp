@@ -18,6 +18,12 @@ namespace headlens::backend {
 struct HeadRanks {
   std::vector<Index> logits;  // a_i; 0 is a head that takes the plain mean
   std::vector<Index> values;  // b_i
+  bool causal = false;        // a token sees those up to itself
+  // The last coordinate of the tokens is 1. The last row of Q_i is then the query bias of the head; that of
+  // K_i would add one number to a row of logits, which the softmax ignores, and is zero. The last head takes
+  // the plain mean, V = (0, .., 0, 1)^T: its O is the constant of the layer, and the last rows of the other
+  // V_i are zero.
+  bool biased = false;
 
   Index heads() const { return static_cast<Index>(logits.size()); }
   Index logit_columns() const { return std::accumulate(logits.begin(), logits.end(), Index{0}); }
@@ -44,6 +50,14 @@ inline std::vector<HeadColumns> columns_of(const HeadRanks& ranks) {
     next.o += next.values;
   }
   return out;
+}
+
+// Sets to zero what is fixed in a direction of the parameters (d, 2 a + b) of a layer with biases.
+template <class T>
+void pin(const HeadRanks& ranks, MatrixView<T> direction) {
+  if (!ranks.biased) return;
+  for (Index j = ranks.logit_columns(); j < direction.cols; ++j) direction(direction.rows - 1, j) = T(0);
+  for (Index i = 0; i < direction.rows; ++i) direction(i, direction.cols - 1) = T(0);
 }
 
 struct FactorValues {

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <utility>
 
+#include "recover/factors/report.hpp"
+
 namespace headlens::recovery {
 namespace {
 
@@ -123,10 +125,6 @@ Examples without(const Examples& examples, const std::vector<Index>& outliers) {
 void name_outliers(const Examples& examples, const std::vector<Index>& outliers, Certificate& certificate) {
   const Index k = examples.tokens(), e = examples.outputs();
   for (const Index i : outliers) certificate.outliers.push_back({i / e / k, i / e % k, i % e});
-}
-
-bool is_certified(RecoveryStatus status) {
-  return status == RecoveryStatus::recovered || status == RecoveryStatus::approximate;
 }
 
 }  // namespace

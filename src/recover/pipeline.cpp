@@ -233,21 +233,6 @@ void recover_heads(const Split& split, const Units& units, const RecoverOptions&
   if (returned) recovery.layer = recovery.best;
 }
 
-// Tokens in a subspace, or of very different sizes in different directions: found in coordinates in which all
-// are one. The others, and what is not found there, take the way of all layers.
-bool recover_uneven(const Examples& scaled, const Split& split, const Units& units,
-                    const RecoverOptions& options, Effort& effort, Recovery& recovery) {
-  if (wants_factors(options, scaled.dim()) || !takes_uneven(options, split, effort.threads())) return false;
-  Recovery whitened;
-  recover_variant(scaled, split, units, options, effort, whitened);
-  if (whitened.certificate.status != RecoveryStatus::recovered) return false;
-  whitened.certificate.examples = recovery.certificate.examples;
-  whitened.certificate.held_out = recovery.certificate.held_out;
-  whitened.certificate.backend = recovery.certificate.backend;
-  recovery = std::move(whitened);
-  return true;
-}
-
 Index missing_labels(const Examples& examples) {
   return std::count(examples.seen.data<double>(), examples.seen.data<double>() + examples.seen.size(), 0.0);
 }
@@ -281,7 +266,7 @@ Recovery recover_layer(const Examples& examples, const RecoverOptions& asked, co
                           recover_factors(split, units, options, effort, recovery);
   if (!any_layer)
     learn_parity(split, options, effort, recovery);
-  else if (!in_factors && !is_variant && split.is_partial())
+  else if (!in_factors && !is_variant && (split.is_partial() || !options.variant().plain()))
     recover_variant(scaled, split, units, options, effort, recovery);
   else if (!in_factors && !is_variant)
     recover_heads(split, units, options, effort, recovery);

@@ -128,6 +128,7 @@ void FactorCurvature::refresh(const FactorProblem& problem, const FactorPoint& p
                               MatrixView<const float> q) {
   const Index m = problem.heads();
   threads_ = problem.threads();
+  ranks_ = problem.ranks();
   blocks_ = std::vector<Block>(static_cast<std::size_t>(3 * m));
   for (Index head = 0; head < m; ++head) refresh_values(problem, point, q, head);
   parallel_for(threads_, m, [&](Index head, int) { refresh_logits(problem, point, head); });
@@ -158,6 +159,7 @@ Matrix<T> FactorCurvature::apply(const Matrix<T>& a) const {
     apply_block(block,
                 work.view().block(0, block.first, a.rows(), static_cast<Index>(block.right.values.size())));
   });
+  backend::pin(ranks_, work.view());
   Matrix<T> out(a.rows(), a.cols());
   for (Index i = 0; i < a.rows() * a.cols(); ++i) out.data()[i] = static_cast<T>(work.data()[i]);
   return out;

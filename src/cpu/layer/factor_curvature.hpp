@@ -42,6 +42,7 @@ class FactorCurvature {
   void apply_block(const Block& block, MatrixView<double> a) const;
 
   std::vector<Block> blocks_;  // Q, K and V of every head
+  backend::HeadRanks ranks_;
   double mu_ = 0;
   int threads_ = 1;
 };

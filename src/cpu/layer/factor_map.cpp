@@ -30,6 +30,7 @@ template <class T>
 FactorMap<T>::FactorMap(MatrixView<const T> x, Index tokens, const backend::HeadRanks& ranks, int threads)
     : x_(x),
       tokens_(tokens),
+      ranks_(ranks),
       columns_(backend::columns_of(ranks)),
       parameter_columns_(ranks.parameter_columns()),
       value_columns_(ranks.value_columns()),
@@ -43,6 +44,16 @@ std::vector<typename FactorMap<T>::Block> FactorMap<T>::blocks_of(Index first, I
   std::vector<Block> out;
   for (Index at = 0; at < count; at += step) out.push_back({first + at, std::min(step, count - at)});
   return out;
+}
+
+// Over the tokens that are seen; the others have no weight, and the derivative of the softmax leaves it so.
+template <class T>
+void FactorMap<T>::normalise(MatrixView<T> logits) const {
+  for (Index a = 0; a < tokens_; ++a) {
+    const Index seen = ranks_.causal ? a + 1 : tokens_;
+    softmax_row(logits.row(a), seen);
+    std::fill(logits.row(a) + seen, logits.row(a) + tokens_, T(0));
+  }
 }
 
 // work(block) for blocks of examples, which write rows of their own.
@@ -69,7 +80,7 @@ void FactorMap<T>::evaluate(MatrixView<const T> parameters, MatrixView<T> z, Mat
         const MatrixView<T> weights = attention(p, example, i);
         gemm(Trans::no, Trans::yes, T(1), columns(read, example * k, k, c.q, c.logits),
              columns(read, example * k, k, c.k, c.logits), T(0), weights);
-        for (Index a = 0; a < k; ++a) softmax_row(weights.row(a), k);
+        normalise(weights);
         gemm(Trans::no, Trans::no, T(1), MatrixView<const T>(weights),
              columns(read, example * k, k, c.v, c.values), T(0), columns(phi, example * k, k, c.o, c.values));
       }
@@ -140,6 +151,7 @@ void FactorMap<T>::adjoint(MatrixView<const T> z, MatrixView<const T> p, MatrixV
   for (std::size_t part = 1; part < parts.size(); ++part)
     for (Index i = 0; i < x_.cols; ++i)
       for (Index j = 0; j < parameter_columns_; ++j) dparameters(i, j) += parts[part](i, j);
+  backend::pin(ranks_, dparameters);
 }
 
 Matrix<double> apply_factors(MatrixView<const double> x, Index tokens, const backend::HeadRanks& ranks,

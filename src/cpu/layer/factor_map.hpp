@@ -53,11 +53,13 @@ class FactorMap {
   MatrixView<T> attention(MatrixView<T> p, Index example, Index head) const {
     return p.block((example * heads() + head) * tokens_, 0, tokens_, tokens_);
   }
+  void normalise(MatrixView<T> logits) const;
   template <class Work>
   void over_examples(Work&& work) const;
 
   MatrixView<const T> x_;
   Index tokens_;
+  backend::HeadRanks ranks_;
   std::vector<backend::HeadColumns> columns_;
   Index parameter_columns_, value_columns_;
   int threads_;

@@ -12,6 +12,7 @@
 #include "recover/certificate/error_bars.hpp"
 #include "recover/certificate/error_draws.hpp"
 #include "recover/certificate/weakest_direction.hpp"
+#include "recover/factors/biases.hpp"
 #include "recover/factors/gauge.hpp"
 
 namespace headlens::recovery {
@@ -109,6 +110,7 @@ Matrix<double> any_direction(const Factors& factors, std::uint64_t seed) {
   Stream stream(seed, "direction of factors");
   Matrix<double> a(factors.dim(), factors.ranks.parameter_columns());
   for (Index i = 0; i < a.rows() * a.cols(); ++i) a.data()[i] = stream.normal();
+  backend::pin(factors.ranks, a.view());
   return a;
 }
 
@@ -180,8 +182,8 @@ FactorBars factor_bars(const Split& split, const Factors& given, LabelsAre label
 }
 
 double factor_distance(const Factors& a, const Factors& b, int threads) {
-  std::vector<double> distances(static_cast<std::size_t>(a.heads()));
-  parallel_for(threads, a.heads(), [&](Index i, int) {
+  std::vector<double> distances(static_cast<std::size_t>(layer_heads(a)));
+  parallel_for(threads, layer_heads(a), [&](Index i, int) {
     const HeadFactors x = head_of(a, i), y = head_of(b, i);
     // |A - B| from the columns of both: [Q_a, -Q_b] [K_a, K_b]^T.
     Matrix<double> minus_q(y.q.rows, y.q.cols), minus_v(y.v.rows, y.v.cols);
@@ -207,7 +209,10 @@ bool factors_come_back(const Split& split, const Factors& factors, std::uint64_t
   const Index size = nudged.values.parameters.rows() * nudged.values.parameters.cols();
   const double entry = std::sqrt(squared_norm(nudged.values.parameters) / static_cast<double>(size));
   Stream stream(seed, "nudge of factors");
-  for (Index i = 0; i < size; ++i) nudged.values.parameters.data()[i] += kNudge * entry * stream.normal();
+  Matrix<double> nudge(nudged.values.parameters.rows(), nudged.values.parameters.cols());
+  for (Index i = 0; i < size; ++i) nudge.data()[i] = kNudge * entry * stream.normal();
+  backend::pin(factors.ranks, nudge.view());
+  add(1.0, nudge, nudged.values.parameters);
   const PolishOptions options{
       .damping = 1e-8, .ridge = 1e-12, .tolerance = 1e-14, .max_steps = 12, .stall_steps = 5};
   const Polished back = polish(split, nudged, options, "nudge", effort);

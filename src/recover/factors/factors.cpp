@@ -77,8 +77,10 @@ OwnHead own_head(const Factors& f, Index head) {
   return {copy_view(h.q), copy_view(h.k), copy_view(h.v), copy_view(h.o)};
 }
 
-Factors assemble(const std::vector<OwnHead>& heads) {
+Factors assemble(const std::vector<OwnHead>& heads, const backend::HeadRanks& like) {
   Factors out;
+  out.ranks.causal = like.causal;
+  out.ranks.biased = like.biased;
   for (const OwnHead& head : heads) {
     out.ranks.logits.push_back(head.q.cols());
     out.ranks.values.push_back(head.v.cols());
@@ -146,7 +148,7 @@ Factors balanced(const Factors& f, double theta_share, double w_share, int threa
   parallel_for(threads, f.heads(), [&](Index i, int) {
     heads[static_cast<std::size_t>(i)] = balanced(own_head(f, i), theta_share, w_share);
   });
-  Factors out = assemble(heads);
+  Factors out = assemble(heads, f.ranks);
   out.train_error = f.train_error;
   out.held_out_error = f.held_out_error;
   return out;

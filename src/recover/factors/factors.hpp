@@ -36,7 +36,8 @@ struct OwnHead {
   HeadFactors view() const { return {q.view(), k.view(), v.view(), o.view()}; }
 };
 OwnHead own_head(const Factors& factors, Index head);
-Factors assemble(const std::vector<OwnHead>& heads);
+// `like` says what the layer has besides its heads.
+Factors assemble(const std::vector<OwnHead>& heads, const backend::HeadRanks& like = {});
 
 // The start of this number. Entries of Q and K have deviation 0.7 / (d^2 r)^(1/4): logits of size 0.5.
 Factors random_factors(Index dim, Index outputs, Index heads, Index rank, std::uint64_t seed, int start);

@@ -21,7 +21,7 @@ Factors matched_to(const Factors& to, const Factors& other) {
     used[static_cast<std::size_t>(best)] = true;
     heads.push_back(own_head(other, best));
   }
-  Factors out = assemble(heads);
+  Factors out = assemble(heads, other.ranks);
   out.train_error = other.train_error;
   out.held_out_error = other.held_out_error;
   return out;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "linalg/vector_space.hpp"
+#include "recover/factors/biases.hpp"
 
 namespace headlens::recovery {
 namespace {
@@ -64,7 +65,7 @@ struct Pair {
 class Merging {
  public:
   explicit Merging(const Factors& factors) {
-    for (Index i = 0; i < factors.heads(); ++i) add(own_head(factors, i));
+    for (Index i = 0; i < layer_heads(factors); ++i) add(own_head(factors, i));
   }
   const std::vector<OwnHead>& heads() const { return heads_; }
   Pair closest() {
@@ -123,7 +124,11 @@ Factors merge_heads(const Factors& factors, std::optional<Index> wanted) {
     if (heads.size() == 1 || !(surplus || w_norm(least->view()) < kFaint * largest)) break;
     merging.drop(static_cast<std::size_t>(least - heads.begin()));
   }
-  return assemble(heads);
+  std::vector<OwnHead> all;
+  for (const OwnHead& head : heads)
+    all.push_back({copy_of(head.q), copy_of(head.k), copy_of(head.v), copy_of(head.o)});
+  if (factors.ranks.biased) all.push_back(own_head(factors, factors.heads() - 1));
+  return assemble(all, factors.ranks);
 }
 
 }  // namespace headlens::recovery

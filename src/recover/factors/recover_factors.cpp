@@ -6,12 +6,15 @@
 
 #include "attention/packing.hpp"
 #include "base/memory.hpp"
+#include "headlens/error.hpp"
+#include "headlens/options.hpp"
 #include "linalg/vector_space.hpp"
 #include "recover/certificate/distinct.hpp"
 #include "recover/certificate/explain.hpp"
 #include "recover/certificate/swapped.hpp"
 #include "recover/certificate/token_span.hpp"
 #include "recover/certificate/whiteness.hpp"
+#include "recover/factors/biases.hpp"
 #include "recover/factors/challenge.hpp"
 #include "recover/factors/match.hpp"
 #include "recover/factors/phases.hpp"
@@ -65,7 +68,9 @@ struct Outside {
   const Whitening& whitening;
   const Units& units;
 
-  Factors take(const Factors& white) const { return out_of_units(units, from_white(whitening, white)); }
+  Factors take(const Factors& white) const {
+    return without_gauge(out_of_units(units, from_white(whitening, white)));
+  }
   // Bars of every head as shares of its size there. |T dTheta T| <= |T|^2 |dTheta|: never too narrow.
   std::vector<HeadBound> relative(const Factors& white, const std::vector<HeadBound>& bounds) const {
     std::vector<double> coordinates;
@@ -85,7 +90,7 @@ struct Outside {
 
 std::vector<Index> wide_heads(const Factors& factors, const std::vector<HeadBound>& relative, double widest) {
   std::vector<Index> out;
-  for (Index i = 0; i < factors.heads(); ++i) {
+  for (Index i = 0; i < layer_heads(factors); ++i) {
     const HeadBound& bar = relative[static_cast<std::size_t>(i)];
     if ((factors.ranks.logits[static_cast<std::size_t>(i)] > 0 && !(bar.theta < widest)) || !(bar.w < widest))
       out.push_back(i);
@@ -93,19 +98,29 @@ std::vector<Index> wide_heads(const Factors& factors, const std::vector<HeadBoun
   return out;
 }
 
+bool is_plain(const Factors& factors) { return !factors.ranks.causal && !factors.ranks.biased; }
+
+// Without the coordinate 1 that biases need.
+Split tokens_alone(const Factors& factors, Split split) {
+  const Index d = split.train_x.cols - (factors.ranks.biased ? 1 : 0);
+  split.train_x = split.train_x.block(0, 0, split.train_x.rows, d);
+  split.held_x = split.held_x.block(0, 0, split.held_x.rows, d);
+  return split;
+}
+
 // Another layer with the same labels, of a kind that has a name. Above kLargestDenseTheta Theta is not
-// formed, and whatever might be ambiguous counts as ambiguous.
+// formed; there, and with a mask or biases, whatever might be ambiguous counts as ambiguous.
 Ambiguity ambiguity_of(const Split& split, const Split& thin, const Factors& factors,
                        const FactorBars& bars) {
-  if (factors.dim() <= kLargestDenseTheta) {
+  if (factors.dim() <= kLargestDenseTheta && is_plain(factors)) {
     const AttentionLayer dense = multiply_out(factored_layer(factors));
     const Candidate candidate{pack_theta(dense.theta), pack_w(dense.w), factors.train_error,
                               factors.held_out_error};
     return find_ambiguity(split, {thin, thin, bars.label_error, bars.heads}, candidate);
   }
   if (split.tokens == 2) return {Doubt::mirror, {}};
-  if (token_groups(thin.train_x).count() > 1) return {Doubt::few_tokens, {}};
-  if (!means_are_seen(split)) return {Doubt::mean_unseen, {}};
+  if (token_groups(tokens_alone(factors, thin).train_x).count() > 1) return {Doubt::few_tokens, {}};
+  if (!means_are_seen(tokens_alone(factors, split))) return {Doubt::mean_unseen, {}};
   if (!held_out_is_fresh(split, factors.heads())) return {Doubt::few_distinct, {}};
   return {};
 }
@@ -121,8 +136,8 @@ Proof prove_factors(const Split& split, const Outside& outside, const Factors& f
     proof.pools_mean[static_cast<std::size_t>(i)] = factors.ranks.logits[static_cast<std::size_t>(i)] == 0;
   const FactorBars bars = factor_bars(thin, factors, LabelsAre::exact, options.seed, effort);
   if (effort.expired()) return {.doubt = Doubt::out_of_time};
-  for (Index i = 0; i < factors.heads(); ++i) proof.heads.push_back(i);
-  if (!bars.resolved || !unseen_directions(thin).empty()) return proof;
+  for (Index i = 0; i < layer_heads(factors); ++i) proof.heads.push_back(i);
+  if (!bars.resolved || !unseen_directions(tokens_alone(factors, thin)).empty()) return proof;
   proof.response = bars.response;
   proof.relative = outside.relative(factors, bars.heads);
   for (HeadBound& bar : proof.relative) bar = {std::max(bar.theta, kTrimmed), std::max(bar.w, kTrimmed)};
@@ -147,7 +162,8 @@ bool depends_on_places(const Split& white, const Factors& factors, Certificate& 
   const Index entries = factors.heads() * white.tokens * factors.dim() * factors.dim();
   if (entries > kMostPlaces) return false;
   const AttentionLayer dense = multiply_out(factored_layer(factors));
-  const double z = distance_structure(white, pack_theta(dense.theta), pack_w(dense.w), threads);
+  const double z = distance_structure(white, pack_theta(dense.theta), pack_w(dense.w), threads,
+                                      factors.ranks.causal ? Mask::causal : Mask::none);
   if (z < kStructure) return false;
   certificate.residual_z = std::max(certificate.residual_z.value_or(0), z);
   return true;
@@ -175,7 +191,7 @@ Challenge test_noise(const Split& white, const Outside& outside, const RecoverOp
   if (!out.leaves_noise) return out;
   RecoverOptions again = options;
   again.seed = options.seed + 1000;
-  again.heads = best.heads();
+  again.heads = layer_heads(best);
   again.starts = 2;
   Certificate aside;
   FactorSearch second;
@@ -210,6 +226,12 @@ void reserve(const Split& split, const RecoverOptions& options, Effort& effort, 
   certificate.predicted_peak_bytes = static_cast<std::uint64_t>(bytes);
 }
 
+Whitening whitening_of(const Split& split, const RecoverOptions& options, int threads) {
+  if (options.bias) return whiten_centred(split, threads);
+  return std::isfinite(second_moment_ratio(split, threads)) ? whiten(split, threads)
+                                                            : whiten_span(split, threads);
+}
+
 }  // namespace
 
 bool wants_factors(const RecoverOptions& options, Index dim) {
@@ -218,14 +240,24 @@ bool wants_factors(const RecoverOptions& options, Index dim) {
   return options.rank == "auto" ? dim > kDenseBelow : options.rank != "full";
 }
 
-bool recover_factors(const Split& split, const Units& units, const RecoverOptions& options, Effort& effort,
-                     Recovery& recovery) {
+bool recover_factors(const Split& given, const Units& given_units, const RecoverOptions& options,
+                     Effort& effort, Recovery& recovery) {
   Certificate& certificate = recovery.certificate;
-  if (squared_norm(split.train_y) == 0) return false;
-  reserve(split, options, effort, certificate);
+  if (squared_norm(given.train_y) == 0 || squared_norm(given.train_x) == 0) return false;
+  certificate.variant = options.variant();
+  require(certificate.variant.plain() || effort.context().machine.recovers_from_a_part(), option("backend"),
+          ": ", certificate.backend,
+          " given, but layers with a mask or biases are recovered on the processor");
+  reserve(given, options, effort, certificate);
+  const WithOnes biased = options.bias ? with_ones(given) : WithOnes{{}, {}, given};
+  const Split& split = biased.split;
+  Units units = given_units;
+  if (options.bias) units.tokens.push_back(0);
   const Whitening whitening =
-      timed_in(certificate, "whiten", [&] { return whiten(split, effort.threads()); });
+      timed_in(certificate, "whiten", [&] { return whitening_of(split, options, effort.threads()); });
   const Split white = in_white(whitening, split);
+  if (white.train_x.cols < split.train_x.cols)
+    certificate.span_dimension = white.train_x.cols - (options.bias ? 1 : 0);
   const Outside outside{whitening, units};
 
   FactorSearch search;
@@ -258,6 +290,7 @@ bool recover_factors(const Split& split, const Units& units, const RecoverOption
   if (!is_certified(certificate.status) && !late && !(best.held_out_error < kProof) && dense_may_do) {
     certificate.residual_z = certificate.noise = certificate.smallest_singular_value = std::nullopt;
     certificate.status = {};
+    certificate.span_dimension = {};
     return false;
   }
   const Factors found = outside.take(best);

@@ -7,6 +7,7 @@
 
 #include "attention/packing.hpp"
 #include "headlens/options.hpp"
+#include "recover/factors/biases.hpp"
 #include "recover/factors/polish.hpp"
 
 namespace headlens::recovery {
@@ -99,20 +100,24 @@ void describe(const Outcome& o, bool expired, Recovery& recovery) {
   const bool returned =
       certificate.status == RecoveryStatus::recovered || certificate.status == RecoveryStatus::approximate;
   const Factors& found = o.found;
-  certificate.heads = found.heads();
+  const bool plain = o.options.variant().plain();
+  certificate.heads = layer_heads(found);
   certificate.train_error = best.train_error;
   certificate.held_out_error = best.held_out_error;
   certificate.examples_per_unknown = equations_per_unknown(o.split, found.ranks);
   if (o.proof.response > 0) certificate.smallest_singular_value = o.proof.response;
-  const Factors shown = balanced(found, 0, 0, o.threads);
+  const Factors shown = balanced(without_constant(found), 0, 0, o.threads);
   describe_heads(shown, o.bars, certificate);
-  recovery.best_factors = factored_layer(shown);
+  if (plain) recovery.best_factors = factored_layer(shown);
   const bool dense_fits = found.dim() <= kLargestDenseTheta;
-  if (dense_fits) recovery.best = multiply_out(*recovery.best_factors);
+  if (!plain)
+    recovery.best = variant_layer(found, o.options.variant());
+  else if (dense_fits)
+    recovery.best = multiply_out(*recovery.best_factors);
   if (returned) {
     recovery.factors = recovery.best_factors;
     recovery.layer = recovery.best;
-  } else if (best.held_out_error < kProof && !expired && dense_fits) {
+  } else if (best.held_out_error < kProof && !expired && dense_fits && plain) {
     const AttentionLayer dense = multiply_out(factored_layer(best));
     const Candidate candidate{pack_theta(dense.theta), pack_w(dense.w), best.train_error,
                               best.held_out_error};

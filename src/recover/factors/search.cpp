@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "recover/factors/biases.hpp"
 #include "recover/factors/merge.hpp"
 #include "recover/factors/phases.hpp"
 
@@ -31,7 +32,7 @@ Factors without_faint_logits(const Factors& factors, double size) {
     if (theta_norm(head_of(factors, i)) < size)
       heads.back().q = Matrix<double>(factors.dim(), 0), heads.back().k = Matrix<double>(factors.dim(), 0);
   }
-  return assemble(heads);
+  return assemble(heads, factors.ranks);
 }
 
 // Do fewer singular values and heads explain the labels as well? Surplus ones slow Newton down, because the
@@ -121,9 +122,10 @@ Index descent_heads(const RecoverOptions& options) {
 
 Index first_rank(const Split& split, const RecoverOptions& options) {
   const Index d = split.train_x.cols;
-  if (options.rank != "auto") return std::min<Index>(d, std::stoll(options.rank));
+  const Index bias = options.bias ? 1 : 0;  // u need not lie in the columns of K
+  if (options.rank != "auto") return std::min<Index>(d, std::stoll(options.rank) + bias);
   const Index heads = options.heads.value_or(kUsualHeads);
-  return std::max<Index>(1, (d + heads - 1) / heads);
+  return std::max<Index>(1, (d + heads - 1) / heads) + bias;
 }
 
 void search_factors(const Split& white, const RecoverOptions& options, Effort& effort,
@@ -138,8 +140,10 @@ void search_factors(const Split& white, const RecoverOptions& options, Effort& e
     FactorSearch next;
     Newton newton(white, options, effort, certificate, start == 0 ? found : next);
     const DescentResult descent = timed_in(certificate, "descend", [&] {
-      return descend(white, random_factors(d, e, descent_heads(options), rank, options.seed, start), {},
-                     options.seed + static_cast<std::uint64_t>(start), newton, effort);
+      return descend(
+          white,
+          with_variant(random_factors(d, e, descent_heads(options), rank, options.seed, start), options), {},
+          options.seed + static_cast<std::uint64_t>(start), newton, effort);
     });
     add_seconds(certificate, "descend", -newton.seconds());
     const Factors& reached = (start == 0 ? found : next).best;

@@ -84,6 +84,32 @@ Whitening whiten_span(const Split& split, int threads) {
   return out;
 }
 
+Whitening whiten_centred(const Split& with_ones, int threads) {
+  const MatrixView<const double> x = with_ones.train_x;
+  const Index d = x.cols - 1;
+  std::vector<double> mean(static_cast<std::size_t>(d));
+  for (Index i = 0; i < x.rows; ++i)
+    for (Index j = 0; j < d; ++j) mean[static_cast<std::size_t>(j)] += x(i, j) / static_cast<double>(x.rows);
+  Matrix<double> centred(x.rows, d);
+  for (Index i = 0; i < x.rows; ++i)
+    for (Index j = 0; j < d; ++j) centred(i, j) = x(i, j) - mean[static_cast<std::size_t>(j)];
+  Split inner{centred.view(), with_ones.train_y, {nullptr, 0, d}, with_ones.held_y, with_ones.tokens};
+  const Matrix<double> turn = whiten_span(inner, threads).turn;
+  const Index s = turn.cols();
+  Whitening out;
+  out.plain = false;
+  out.turn = Matrix<double>::zeros(d + 1, s + 1);
+  for (Index j = 0; j < d; ++j)
+    for (Index b = 0; b < s; ++b) {
+      out.turn(j, b) = turn(j, b);
+      out.turn(d, b) -= mean[static_cast<std::size_t>(j)] * turn(j, b);
+    }
+  out.turn(d, s) = 1;
+  out.train_x = turned(with_ones.train_x, out.turn, threads);
+  out.held_x = turned(with_ones.held_x, out.turn, threads);
+  return out;
+}
+
 Split in_white(const Whitening& whitening, const Split& split) {
   Split out = split;
   if (whitening.plain) return out;
@@ -107,9 +133,10 @@ double stretch(const Whitening& whitening, const std::vector<double>& units) {
 
 Factors from_white(const Whitening& whitening, const Factors& factors) {
   Factors out = copy_of(factors);
-  if (!whitening.plain)
-    gemm(Trans::no, Trans::no, 1.0, whitening.turn.view(), factors.values.parameters.view(), 0.0,
-         out.values.parameters.view());
+  if (whitening.plain) return out;
+  out.values.parameters = Matrix<double>(whitening.turn.rows(), factors.values.parameters.cols());
+  gemm(Trans::no, Trans::no, 1.0, whitening.turn.view(), factors.values.parameters.view(), 0.0,
+       out.values.parameters.view());
   return out;
 }
 

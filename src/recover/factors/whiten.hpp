@@ -17,6 +17,9 @@ struct Whitening {
 Whitening whiten(const Split& split, int threads);
 // In s coordinates of the span of the tokens: T (d, s), T^T C T = 1. Error if all tokens are zero.
 Whitening whiten_span(const Split& split, int threads);
+// Of tokens whose last coordinate is 1, which stays: x' = (x - mean) T with T^T C T = 1, C the covariance, in
+// s coordinates of the span of x - mean. The turn is (d + 1, s + 1).
+Whitening whiten_centred(const Split& with_ones, int threads);
 // Largest over smallest eigenvalue of C; infinite where the tokens do not span all directions.
 double second_moment_ratio(const Split& split, int threads);
 Split in_white(const Whitening& whitening, const Split& split);  // views of the whitening

@@ -247,30 +247,33 @@ void check_options(const RecoverOptions& options, Index dim) {
           ": give the number of heads with ", option("heads"), ", or the columns of Q and K with ",
           option("rank"));
   require(variant.rotary || options.rank == "auto" || options.rank == "full", option("rank"), ": ",
-          options.rank,
-          " given, but with a mask, biases or padding every entry of Theta is an unknown; leave it out");
+          options.rank, " given, but with padding every entry of Theta is an unknown; leave it out");
   require(!variant.rotary || variant.rotary->pairs(rotary_rank(options, dim)) > 0, option("rank"), ": ",
           rotary_rank(options, dim), " columns of Q and K have no pair to turn");
 }
 
-}  // namespace
-
-bool wants_variant(const RecoverOptions& options, const Examples& examples) {
-  const bool is_partial = examples.seen.size() > 0 && !wants_factors(options, examples.dim());
-  return !options.variant().plain() || !examples.lengths.empty() || is_partial;
-}
-
-Whitening variant_whitening(const Split& split, int threads) {
-  const bool all = std::isfinite(second_moment_ratio(split, threads));
-  return all ? whiten(split, threads) : whiten_span(split, threads);
-}
-
+// Do the tokens lie in a subspace, or is their covariance so far from one that the search needs them
+// whitened?
 bool takes_uneven(const RecoverOptions& options, const Split& split, int threads) {
   if (options.method != RecoverMethod::varpro || options.best_fit || options.start != RecoverStart::random ||
       split.tokens < 3 || !(squared_norm(split.train_y) > 0) || !(squared_norm(split.train_x) > 0))
     return false;
   const double ratio = second_moment_ratio(split, threads);
   return !std::isfinite(ratio) || (options.heads && ratio > kUneven && ratio < kNearlySingular);
+}
+
+}  // namespace
+
+bool wants_variant(const RecoverOptions& options, const Examples& examples) {
+  const LayerVariant variant = options.variant();
+  const bool is_simple = variant.plain() && examples.seen.size() == 0;
+  const bool in_factors = wants_factors(options, examples.dim()) && !variant.rotary;
+  return !examples.lengths.empty() || (!is_simple && !in_factors);
+}
+
+Whitening variant_whitening(const Split& split, int threads) {
+  const bool all = std::isfinite(second_moment_ratio(split, threads));
+  return all ? whiten(split, threads) : whiten_span(split, threads);
 }
 
 void recover_variant(const Examples& scaled, const Split& split, const Units& units,
@@ -316,6 +319,19 @@ void recover_variant(const Examples& scaled, const Split& split, const Units& un
     return;
   }
   describe({data, outside, best, proof, noise}, !finished || effort.expired(), recovery);
+}
+
+bool recover_uneven(const Examples& scaled, const Split& split, const Units& units,
+                    const RecoverOptions& options, Effort& effort, Recovery& recovery) {
+  if (wants_factors(options, scaled.dim()) || !takes_uneven(options, split, effort.threads())) return false;
+  Recovery whitened;
+  recover_variant(scaled, split, units, options, effort, whitened);
+  if (whitened.certificate.status != RecoveryStatus::recovered) return false;
+  whitened.certificate.examples = recovery.certificate.examples;
+  whitened.certificate.held_out = recovery.certificate.held_out;
+  whitened.certificate.backend = recovery.certificate.backend;
+  recovery = std::move(whitened);
+  return true;
 }
 
 }  // namespace headlens::recovery

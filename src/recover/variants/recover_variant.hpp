@@ -7,17 +7,20 @@
 
 namespace headlens::recovery {
 
-// Are the options or the examples not those of a plain layer?
+// Is every entry of Theta an unknown, of a layer that is not plain or of which labels are missing? Layers
+// that are looked for in factors are not these.
 bool wants_variant(const RecoverOptions& options, const Examples& examples);
 
 // Whitened tokens, in coordinates of their span where they do not span all directions.
 Whitening variant_whitening(const Split& split, int threads);
 
-// Do the tokens of a plain layer lie in a subspace, or have a covariance so far from one that the search
-// needs them whitened?
-bool takes_uneven(const RecoverOptions& options, const Split& split, int threads);
-
 void recover_variant(const Examples& scaled, const Split& split, const Units& units,
                      const RecoverOptions& options, Effort& effort, Recovery& recovery);
+
+// Plain layers whose tokens lie in a subspace, or have very different sizes in different directions: found in
+// coordinates in which all are one. False where the tokens are others, or where nothing was found: nothing is
+// written then.
+bool recover_uneven(const Examples& scaled, const Split& split, const Units& units,
+                    const RecoverOptions& options, Effort& effort, Recovery& recovery);
 
 }  // namespace headlens::recovery

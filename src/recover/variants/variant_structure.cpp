@@ -202,7 +202,7 @@ double distance_structure(const VariantData& data, const VariantCandidate& candi
 }
 
 double distance_structure(const Split& split, const Matrix<double>& theta, const Matrix<double>& w,
-                          int threads) {
+                          int threads, Mask mask) {
   // Twelve passes, each of so many products per example: as many examples as a few seconds allow, or none.
   const double k = static_cast<double>(split.tokens), d = static_cast<double>(split.train_x.cols),
                e = static_cast<double>(split.train_y.cols), m = static_cast<double>(theta.cols()) / d;
@@ -217,7 +217,8 @@ double distance_structure(const Split& split, const Matrix<double>& theta, const
   thin.held_x = few(split.held_x);
   thin.held_y = few(split.held_y);
   thin.held_seen = few(split.held_seen);
-  const VariantData data{thin};
+  VariantData data{thin};
+  data.variant.mask = mask;
   const VariantCandidate candidate{data.shape(theta.cols() / theta.rows()), headlens::copy_of(theta),
                                    headlens::copy_of(w)};
   return distance_structure(data, candidate, threads);
