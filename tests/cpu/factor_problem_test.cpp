@@ -30,7 +30,9 @@ std::vector<FactorCase> factor_cases() {
   return {{3, 2, 1, 1, {{1}, {1}}},
           {5, 4, 6, 3, {{2, 3}, {1, 4}}},
           {40, 7, 5, 5, {{0, 2, 5}, {5, 1, 2}}},
-          {21, 3, 9, 2, {{4, 4, 4, 4}, {2, 2, 2, 2}}}};
+          {21, 3, 9, 2, {{4, 4, 4, 4}, {2, 2, 2, 2}}},
+          {20, 6, 5, 3, {{2, 3}, {1, 4}, true}},
+          {20, 4, 5, 3, {{2, 3, 0}, {2, 2, 1}, true, true}}};
 }
 
 struct FactorInput {
@@ -42,6 +44,9 @@ struct FactorInput {
     x = drawn_matrix(c.examples * c.tokens, c.dim, 1, stream);
     y = drawn_matrix(c.examples * c.tokens, c.outputs, 1, stream);
     parameters = drawn_matrix(c.dim, c.ranks.parameter_columns(), 0.7, stream);
+    backend::pin(c.ranks, parameters.view());
+    if (c.ranks.biased) parameters(c.dim - 1, parameters.cols() - 1) = 1;
+    for (Index i = 0; i < x.rows() && c.ranks.biased; ++i) x(i, c.dim - 1) = 1;
     o = drawn_matrix(c.ranks.value_columns(), c.outputs, 0.7, stream);
   }
   backend::LayerExamples examples() const { return {x.view(), y.view(), shape.tokens}; }
@@ -63,7 +68,7 @@ Matrix<double> reference_phi(const FactorInput& p, const Matrix<double>& paramet
       for (Index a = 0; a < k; ++a) {
         std::vector<double> weight(static_cast<std::size_t>(k));
         double total = 0;
-        for (Index b = 0; b < k; ++b) {
+        for (Index b = 0; b < (c.ranks.causal ? a + 1 : k); ++b) {
           double logit = 0;
           for (Index j = 0; j < h.logits; ++j)
             logit += projected(example * k + a, h.q + j) * projected(example * k + b, h.k + j);
@@ -115,7 +120,8 @@ TEST(FactorMap, AdjointBelongsToTheDerivative) {
   for (const FactorCase& c : factor_cases()) {
     const FactorInput p(c, 4);
     Stream stream(5, "adjoint");
-    const Matrix<double> direction = drawn_matrix(c.dim, c.ranks.parameter_columns(), 1, stream);
+    Matrix<double> direction = drawn_matrix(c.dim, c.ranks.parameter_columns(), 1, stream);
+    backend::pin(c.ranks, direction.view());  // the adjoint has no part in what is fixed
     const FactorMap<double> map(p.x.view(), c.tokens, c.ranks, 2);
     Matrix<double> z = map.make_activations(), attention = map.make_attention(), phi = map.make_phi(),
                    moved = map.make_phi(), back(c.dim, c.ranks.parameter_columns());

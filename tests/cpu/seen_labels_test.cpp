@@ -14,28 +14,28 @@
 namespace headlens::cpu {
 namespace {
 
-constexpr Index kExamples = 30, kTokens = 4, kDim = 5, kOutputs = 3;
+constexpr Index kPartExamples = 30, kPartTokens = 4, kPartDim = 5, kPartOutputs = 3;
 
 struct Partial {
-  Matrix<double> x, y, seen, parameters;
   backend::HeadRanks ranks{{2, 1}, {2, 3}};
+  Matrix<double> x, y, seen, parameters;
 
   // whole_rows: rows are missing in all outputs at once.
   Partial(std::uint64_t seed, bool whole_rows)
-      : x(kExamples * kTokens, kDim),
-        y(kExamples * kTokens, kOutputs),
-        seen(kExamples * kTokens, kOutputs),
-        parameters(kDim, ranks.parameter_columns()) {
+      : x(kPartExamples * kPartTokens, kPartDim),
+        y(kPartExamples * kPartTokens, kPartOutputs),
+        seen(kPartExamples * kPartTokens, kPartOutputs),
+        parameters(kPartDim, ranks.parameter_columns()) {
     Stream stream(seed, "partial labels");
-    for (Index i = 0; i < x.rows() * kDim; ++i) x.data()[i] = stream.normal();
-    for (Index i = 0; i < kDim * parameters.cols(); ++i) parameters.data()[i] = 0.7 * stream.normal();
+    for (Index i = 0; i < x.rows() * kPartDim; ++i) x.data()[i] = stream.normal();
+    for (Index i = 0; i < kPartDim * parameters.cols(); ++i) parameters.data()[i] = 0.7 * stream.normal();
     for (Index i = 0; i < y.rows(); ++i)
-      for (Index j = 0; j < kOutputs; ++j) {
+      for (Index j = 0; j < kPartOutputs; ++j) {
         seen(i, j) = whole_rows && j > 0 ? seen(i, 0) : static_cast<double>(stream.normal() > 0);
         y(i, j) = seen(i, j) * stream.normal();
       }
   }
-  backend::LayerExamples examples() const { return {x.view(), y.view(), kTokens, {}, {}, seen.view()}; }
+  backend::LayerExamples examples() const { return {x.view(), y.view(), kPartTokens, {}, {}, seen.view()}; }
 };
 
 TEST(SeenLabels, GroupsOutputsThatMissTheSameRows) {
@@ -60,7 +60,7 @@ TEST(SeenLabels, EveryOutputIsSolvedFromItsOwnRows) {
     ASSERT_TRUE(point->finite);
     const Matrix<double>& phi = as_factor_point(*point).phi;
     double squares = 0;
-    for (Index c = 0; c < kOutputs; ++c) {
+    for (Index c = 0; c < kPartOutputs; ++c) {
       Matrix<double> gram = Matrix<double>::zeros(phi.cols(), phi.cols()),
                      w = Matrix<double>::zeros(phi.cols(), 1);
       for (Index i = 0; i < phi.rows(); ++i)
@@ -92,19 +92,19 @@ TEST(SeenLabels, ProjectionLeavesWhatNoReadoutExplains) {
   const auto model = problem.make_linear_model();
   model->move_to(*point);
   Stream stream(4, "projection");
-  Matrix<double> z(p.y.rows(), kOutputs);
-  for (Index i = 0; i < z.rows() * kOutputs; ++i) z.data()[i] = stream.normal();
+  Matrix<double> z(p.y.rows(), kPartOutputs);
+  for (Index i = 0; i < z.rows() * kPartOutputs; ++i) z.data()[i] = stream.normal();
   model->project(z);
   Matrix<double> again = copy_of(z);
   model->project(again);
   const Matrix<double>& phi = as_factor_point(*point).phi;
   for (Index i = 0; i < z.rows(); ++i)
-    for (Index c = 0; c < kOutputs; ++c) {
+    for (Index c = 0; c < kPartOutputs; ++c) {
       if (p.seen(i, c) == 0) EXPECT_EQ(z(i, c), 0);
       EXPECT_NEAR(again(i, c), z(i, c), 1e-10);
     }
   for (Index a = 0; a < phi.cols(); ++a)
-    for (Index c = 0; c < kOutputs; ++c) {
+    for (Index c = 0; c < kPartOutputs; ++c) {
       double along = 0;
       for (Index i = 0; i < z.rows(); ++i) along += phi(i, a) * z(i, c);
       EXPECT_NEAR(along, 0, 1e-9);
@@ -118,10 +118,11 @@ TEST(SeenLabels, SlopeIsTheLimitOfDifferences) {
   const auto point = problem.make_point(), ahead = problem.make_point(), behind = problem.make_point();
   problem.evaluate(copy_of(p.parameters), 0, *point);
   problem.linearise(*point);
-  Matrix<double> gradient(kDim, p.ranks.parameter_columns()), direction(kDim, p.ranks.parameter_columns());
+  Matrix<double> gradient(kPartDim, p.ranks.parameter_columns()),
+      direction(kPartDim, p.ranks.parameter_columns());
   problem.gradient(*point, gradient);
   Stream stream(6, "slope");
-  for (Index i = 0; i < kDim * direction.cols(); ++i) direction.data()[i] = stream.normal();
+  for (Index i = 0; i < kPartDim * direction.cols(); ++i) direction.data()[i] = stream.normal();
   const double step = 1e-5;
   Matrix<double> high = copy_of(p.parameters), low = copy_of(p.parameters);
   add(step, direction, high);
