@@ -36,7 +36,10 @@ double predicted_bytes(const VariantData& data, Index heads) {
                b = static_cast<double>(shape.features());
   // Two points, tangents in both precisions, images of conjugate gradients, Gram matrices and factors.
   const double point = 8 * (z + m * k + b + m * e + e), tangents = 12 * (z + m * k + m * e + b);
-  return rows * (2 * point + tangents + 40 * e) + 8 * (6 * b * b + 24 * z * static_cast<double>(shape.dim));
+  // Where labels are missing: a factor for every output of both points, and the orthonormal features.
+  const double partial = data.split.is_partial() ? 8 * (2 * e * b * b + rows * b) : 0;
+  return rows * (2 * point + tangents + 40 * e) + 8 * (6 * b * b + 24 * z * static_cast<double>(shape.dim)) +
+         partial;
 }
 
 VariantOutside outside_of(const Whitening& whitening, const Units& units, Index dim) {
