@@ -170,7 +170,7 @@ void search_factors(const Split& white, const RecoverOptions& options, Effort& e
     add_seconds(certificate, "descend", -newton.seconds());
     const Factors& reached = (start == 0 ? found : next).best;
     if (start > 0)
-      certificate.trials.push_back({reached.heads(), reached.train_error, reached.held_out_error});
+      certificate.trials.push_back({layer_heads(reached), reached.train_error, reached.held_out_error});
     (start == 0 ? found : next).end = descent.end;
     const bool same_noise = start > 0 && found.at_minimum && next.at_minimum &&
                             alike(found.best.held_out_error, next.best.held_out_error);
