@@ -84,6 +84,20 @@ def test_variants_are_recovered_with_padding_too(variant):
     assert headlens.compare(recovery.layer, layer).worst_error < 1e-8
 
 
+def test_labels_may_be_missing():
+    """As nan, or where `observed` is false: the same bytes."""
+    layer = headlens.AttentionLayer.random(heads=2, dim=6, seed=1)
+    X, Y = layer.examples(120, tokens=4)
+    seen = np.random.default_rng(0).random(Y.shape) < 0.6
+    by_nan = headlens.recover(X, np.where(seen, Y, np.nan), 2)
+    observed = headlens.recover(X, Y, 2, observed=seen)
+    assert (observed.status, observed.certificate.missing_labels) == ("recovered", (~seen).sum())
+    assert headlens.compare(observed.layer, layer).worst_error < 1e-8
+    assert np.array_equal(observed.layer.theta, by_nan.layer.theta)
+    with pytest.raises(ValueError, match="observed has shape"):
+        headlens.recover(X, Y, 2, observed=seen[0])
+
+
 def test_what_is_wrong_is_said():
     layer = headlens.AttentionLayer.random(heads=2, dim=4, bias=True)
     with pytest.raises(ValueError, match="biases"):
