@@ -33,11 +33,13 @@ double norm(const std::vector<double>& a) {
   return std::sqrt(sum);
 }
 
+// Of the size after; where nothing is left (the W of a hard parity sum to zero), all has changed: 1.
 double relative_change(const Matrix<double>& before, const Matrix<double>& after) {
+  if (squared_norm(after) == 0) return squared_norm(before) > 0 ? 1 : 0;
   double change = 0;
   for (Index i = 0; i < after.rows() * after.cols(); ++i)
     change += (after.data()[i] - before.data()[i]) * (after.data()[i] - before.data()[i]);
-  return std::sqrt(change / std::max(squared_norm(after), 1e-300));
+  return std::sqrt(change / squared_norm(after));
 }
 
 struct Carved {
