@@ -1,4 +1,4 @@
-// Matrices as vectors: inner products, norms, sums and copies.
+// Matrices as vectors: inner products, norms, sums, copies and transposes.
 //
 // Products are summed in double, row by row, whatever the precision of the entries: the rounding error grows
 // with the columns and with the rows, not with their product.
@@ -30,6 +30,13 @@ template <class T>
 Matrix<T> copy_of(const Matrix<T>& a) {
   Matrix<T> out(a.rows(), a.cols());
   std::copy_n(a.data(), a.rows() * a.cols(), out.data());
+  return out;
+}
+
+inline Matrix<double> transposed(MatrixView<const double> a) {
+  Matrix<double> out(a.cols, a.rows);
+  for (Index i = 0; i < a.rows; ++i)
+    for (Index j = 0; j < a.cols; ++j) out(j, i) = a(i, j);
   return out;
 }
 

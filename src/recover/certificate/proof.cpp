@@ -209,6 +209,12 @@ Ambiguity find_ambiguity(const Split& split, const AmbiguityTest& test, const Ca
   return {};
 }
 
+Doubt last_doubt(bool explained, const std::function<bool()>& comes_back, const Effort& effort) {
+  if (!explained) return Doubt::structure;
+  if (!comes_back()) return effort.expired() ? Doubt::out_of_time : Doubt::another_layer;
+  return Doubt::none;  // only here: every test has been passed
+}
+
 Proof prove(const Split& split, Candidate& candidate, const std::vector<double>& weights, std::uint64_t seed,
             Effort& effort) {
   Proof proof;

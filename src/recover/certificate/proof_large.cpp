@@ -111,12 +111,9 @@ Proof prove_large(const Split& split, const Candidate& candidate, const std::vec
     proof.heads = std::move(other.heads);
     return proof;
   }
-  if (!explained(split, candidate, effort.threads()))
-    proof.doubt = Doubt::structure;
-  else if (!returns_after_nudge(enough, candidate, seed, effort))
-    proof.doubt = effort.expired() ? Doubt::out_of_time : Doubt::another_layer;
-  else
-    proof.doubt = Doubt::none;  // only here: every test has been passed
+  proof.doubt = last_doubt(
+      explained(split, candidate, effort.threads()),
+      [&] { return returns_after_nudge(enough, candidate, seed, effort); }, effort);
   return proof;
 }
 
