@@ -5,6 +5,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 
 #include "linalg/matrix.hpp"
 
@@ -25,6 +26,18 @@ inline double inner_product(const Matrix<double>& a, const Matrix<double>& b) {
 }
 
 inline double squared_norm(MatrixView<const double> a) { return inner_product(a, a); }
+
+inline double dot(const double* a, const double* b, Index size) {
+  double sum = 0;
+  for (Index j = 0; j < size; ++j) sum += a[j] * b[j];
+  return sum;
+}
+// Divides the row by its length, which is returned.
+inline double normalise(double* row, Index size) {
+  const double length = std::sqrt(dot(row, row, size)), inverse = 1 / length;
+  for (Index j = 0; j < size; ++j) row[j] *= inverse;
+  return length;
+}
 
 template <class T>
 Matrix<T> copy_of(const Matrix<T>& a) {
