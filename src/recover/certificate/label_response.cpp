@@ -8,8 +8,8 @@
 namespace headlens::recovery {
 namespace {
 
-constexpr double kDamping = 1e-14;   // of |Y|^2 / |parameters|^2
-constexpr double kResolved = 1e-11;  // of the typical curvature: below it products are rounding
+constexpr double kDamping = 1e-14;            // of |Y|^2 / |parameters|^2
+constexpr double kResolvedCurvature = 1e-11;  // of the typical curvature: below it products are rounding
 
 Matrix<double> any_direction(const backend::LayerPoint& point, Stream stream) {
   Matrix<double> a(point.parameters.rows(), point.parameters.cols());
@@ -43,8 +43,8 @@ LabelResponse label_response(const backend::LayerProblem& problem, const backend
   starts.push_back(std::move(any));  // draws have no part in directions that no label shows
   out.weakest = weakest_direction(*fixed(typical), point, starts, [&] { return effort.must_stop(); });
   effort.inner += out.weakest.products;
-  out.resolved =
-      !effort.expired() && !out.weakest.values.empty() && out.weakest.values[0] > kResolved * typical;
+  out.resolved = !effort.expired() && !out.weakest.values.empty() &&
+                 out.weakest.values[0] > kResolvedCurvature * typical;
   return out;
 }
 
