@@ -68,9 +68,10 @@ Examples make_partial_examples(Array x, Array y, const Array& lengths, const Arr
 void require_plain(const AttentionLayer& layer, const std::string& reader);
 
 // .npz with `Theta` and `W`, or with `Q`, `K`, `V` and `O`; .npz with `X` and `Y`, `lengths` where there is
-// padding, and `observed` where labels are missing that are not nan. Layers with variants also have `query_bias` (m, d), `constant` (e), `causal` (1), and `rotary`
-// (3): base, layout (0 half, 1 interleaved) and share; those with `rotary` have `Q`, `K` (m, d, r) and `W` or
-// `V`, `O`. Loading a layer that was written as uncertified is noted.
+// padding, and `observed` where labels are missing that are not nan. Layers with variants also have
+// `query_bias` (m, d), `constant` (e), `causal` (1), and `rotary` (3): base, layout (0 half, 1 interleaved)
+// and share; those with `rotary` have `Q`, `K` (m, d, r) and `W` or `V`, `O`. Loading a layer that was
+// written as uncertified is noted.
 AttentionLayer load_layer(const std::filesystem::path& path, const Execution& execution);
 enum class Certified {
   yes,

@@ -82,15 +82,14 @@ void solve_normal(const ReadoutPoint& point, int threads, Matrix<double>& w) {
 
 }  // namespace
 
-void allocate_readout(ReadoutPoint& point, Index rows, Index features, Index outputs,
-                      const SeenLabels* seen) {
-  point.seen = seen;
-  point.phi = Matrix<double>(rows, features);
-  point.w = Matrix<double>(features, outputs);
-  point.residual = Matrix<double>(rows, outputs);
-  point.gram = Matrix<double>(features, features);
-  point.product = Matrix<double>(features, outputs);
-  point.factor = Matrix<double>(features, features);
+ReadoutPoint::ReadoutPoint(Index rows, Index features, Index outputs, const SeenLabels* seen_labels)
+    : phi(rows, features),
+      residual(rows, outputs),
+      gram(features, features),
+      product(features, outputs),
+      factor(features, features),
+      seen(seen_labels) {
+  w = Matrix<double>(features, outputs);
 }
 
 void gather_readout(MatrixView<const double> y, int threads, ReadoutPoint& point) {

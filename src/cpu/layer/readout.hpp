@@ -22,6 +22,9 @@
 namespace headlens::cpu {
 
 struct ReadoutPoint : backend::LayerPoint {
+  // seen_labels outlives the point.
+  ReadoutPoint(Index rows, Index features, Index outputs, const SeenLabels* seen_labels = nullptr);
+
   Matrix<double> phi;       // (n k, p)
   Matrix<double> residual;  // (n k, e) Y - Phi W
   Matrix<double> gram;      // (p, p) Phi^T Phi, lower
@@ -31,10 +34,6 @@ struct ReadoutPoint : backend::LayerPoint {
   const SeenLabels* seen = nullptr;
   std::vector<Matrix<double>> cores;
 };
-
-// seen outlives the point.
-void allocate_readout(ReadoutPoint& point, Index rows, Index features, Index outputs,
-                      const SeenLabels* seen = nullptr);
 
 // Of point.phi: the Gram matrix and Phi^T Y.
 void gather_readout(MatrixView<const double> y, int threads, ReadoutPoint& point);

@@ -10,8 +10,7 @@
 #include "linalg/tiles.hpp"
 #include "linalg/vector_space.hpp"
 #include "recover/certificate/error_bars.hpp"
-#include "recover/certificate/error_draws.hpp"
-#include "recover/certificate/weakest_direction.hpp"
+#include "recover/certificate/label_response.hpp"
 #include "recover/factors/biases.hpp"
 #include "recover/factors/gauge.hpp"
 
@@ -21,7 +20,6 @@ namespace {
 constexpr double kSafety = 4;        // beyond first order, what the fit absorbed, and eigenvalues found to 1%
 constexpr double kUnsettled = 4;     // times: an eigenvalue that was still falling
 constexpr double kLowDraws = 4;      // times: draws that were low by chance
-constexpr double kResolved = 1e-11;  // of the typical curvature: below it products are rounding
 constexpr double kRounding = 1e-14;  // of |Y|: labels and our own sums
 constexpr int kExactDraws = 3, kNoisyDraws = 16;
 constexpr double kNudge = 1e-3, kReturned = 0.02;
@@ -32,13 +30,6 @@ Matrix<double> beside(MatrixView<const double> a, MatrixView<const double> b) {
     std::copy_n(a.row(i), a.cols, out.view().row(i));
     std::copy_n(b.row(i), b.cols, out.view().row(i) + a.cols);
   }
-  return out;
-}
-
-Matrix<double> transposed(MatrixView<const double> a) {
-  Matrix<double> out(a.cols, a.rows);
-  for (Index i = 0; i < a.rows; ++i)
-    for (Index j = 0; j < a.cols; ++j) out(j, i) = a(i, j);
   return out;
 }
 
@@ -106,22 +97,6 @@ HeadSpread spread_of_head(const Factors& factors, const std::vector<ErrorDraw>& 
 // |error|^2 stays below this with probability 0.95.
 double largest_of(const Spread& spread) { return spread.trace * spread.quantile; }
 
-Matrix<double> any_direction(const Factors& factors, std::uint64_t seed) {
-  Stream stream(seed, "direction of factors");
-  Matrix<double> a(factors.dim(), factors.ranks.parameter_columns());
-  for (Index i = 0; i < a.rows() * a.cols(); ++i) a.data()[i] = stream.normal();
-  backend::pin(factors.ranks, a.view());
-  return a;
-}
-
-// <a, H a> / <a, a> for a random a: about the mean eigenvalue.
-double typical_curvature(backend::LinearModel& model, const Factors& factors, std::uint64_t seed) {
-  const Matrix<double> a = any_direction(factors, seed);
-  Matrix<double> image(a.rows(), a.cols());
-  model.normal_product(a, image);
-  return inner_product(a, image) / squared_norm(a);
-}
-
 }  // namespace
 
 FactorBars factor_bars(const Split& split, const Factors& given, LabelsAre labels, std::uint64_t seed,
@@ -135,31 +110,21 @@ FactorBars factor_bars(const Split& split, const Factors& given, LabelsAre label
   if (!point->finite) return out;
   factors.values.o = headlens::copy_of(point->w);
   problem->linearise(*point);
-  const std::unique_ptr<backend::LinearModel> model = problem->make_linear_model();
-  const double mu = 1e-14 * problem->y_squares() / std::max(squared_norm(point->parameters), 1e-300);
-  model->move_to(*point);
-  model->refresh_preconditioner(*point);
-  model->shift_preconditioner(mu);
   const bool exact = labels == LabelsAre::exact;
   const Matrix<double> sizes = noise_sizes(problem->residual(*point), split.labels());
-  const auto draw = [&](const char* stream, const Matrix<double>* of_noise) {
-    return draw_errors(*problem, *model, *point,
-                       {exact ? kExactDraws : kNoisyDraws, mu, seed, stream, factors.heads(), of_noise},
-                       effort);
-  };
-  const std::vector<ErrorDraw> drawn = draw("error bars of factors", nullptr);
-  const std::vector<ErrorDraw> uneven =
-      exact ? std::vector<ErrorDraw>{} : draw("bars of factors with uneven noise", &sizes);
-  if (drawn.empty() || (!exact && uneven.empty())) return out;
-  const double typical = typical_curvature(*model, factors, seed);
-  const GaugeFixed fixed(*problem, factors, typical);
-  std::vector<Matrix<double>> starts;
-  for (std::size_t r = 0; r < 3; ++r) starts.push_back(headlens::copy_of(drawn[r].parameters));
-  starts.push_back(any_direction(factors, seed));  // draws have no part in directions that no label shows
-  const WeakestDirection weakest =
-      weakest_direction(fixed, *point, starts, [&] { return effort.must_stop(); });
-  effort.inner += weakest.products;
-  out.resolved = !effort.expired() && !weakest.values.empty() && weakest.values[0] > kResolved * typical;
+  const LabelResponse found = label_response(
+      *problem, *point,
+      {.draws = {.count = exact ? kExactDraws : kNoisyDraws,
+                 .seed = seed,
+                 .stream = "error bars of factors",
+                 .heads = factors.heads()},
+       .any_stream = "direction of factors",
+       .uneven_stream = exact ? "" : "bars of factors with uneven noise",
+       .uneven_sizes = &sizes,
+       .pin = [&](MatrixView<double> a) { backend::pin(factors.ranks, a); }},
+      [&](double curvature) { return std::make_unique<GaugeFixed>(*problem, factors, curvature); }, effort);
+  const WeakestDirection& weakest = found.weakest;
+  out.resolved = found.resolved;
   if (!out.resolved) return out;
   out.response = weakest.response;
   const double spare = split.labels() - factor_unknowns(factors.ranks, factors.dim(), factors.outputs());
@@ -168,13 +133,13 @@ FactorBars factor_bars(const Split& split, const Factors& given, LabelsAre label
                       kSafety * (weakest.settled ? 1 : kUnsettled);
   out.label_error = left;
   for (Index i = 0; i < factors.heads(); ++i) {
-    const HeadSpread even = spread_of_head(factors, drawn, i);
+    const HeadSpread even = spread_of_head(factors, found.drawn, i);
     if (exact) {
       out.heads.push_back(
           {left * theta_bound(factors, weakest, i), kLowDraws * left * std::sqrt(even.w.trace)});
       continue;
     }
-    const HeadSpread own = spread_of_head(factors, uneven, i);
+    const HeadSpread own = spread_of_head(factors, found.uneven, i);
     out.heads.push_back({out.noise * std::sqrt(std::max(largest_of(even.theta), largest_of(own.theta))),
                          out.noise * std::sqrt(std::max(largest_of(even.w), largest_of(own.w)))});
   }

@@ -134,12 +134,11 @@ Proof prove_factors(const Split& split, const Outside& outside, const Factors& f
   if (other.doubt != Doubt::none) {
     proof.doubt = other.doubt;
     proof.heads = std::move(other.heads);
-  } else if (!explained(split, factors))
-    proof.doubt = Doubt::structure;
-  else if (!factors_come_back(thin, factors, options.seed, effort))
-    proof.doubt = effort.expired() ? Doubt::out_of_time : Doubt::another_layer;
-  else
-    proof.doubt = Doubt::none;  // only here: every test has been passed
+  } else {
+    proof.doubt = last_doubt(
+        explained(split, factors), [&] { return factors_come_back(thin, factors, options.seed, effort); },
+        effort);
+  }
   return proof;
 }
 

@@ -4,13 +4,11 @@
 #include <utility>
 
 #include "attention/head_content.hpp"
-#include "base/random.hpp"
 #include "linalg/blas.hpp"
 #include "linalg/svd.hpp"
 #include "linalg/vector_space.hpp"
 #include "recover/certificate/error_bars.hpp"
-#include "recover/certificate/error_draws.hpp"
-#include "recover/certificate/weakest_direction.hpp"
+#include "recover/certificate/label_response.hpp"
 #include "recover/factors/gauge.hpp"
 #include "recover/variants/variant_gauge.hpp"
 #include "recover/variants/variant_proof.hpp"
@@ -21,7 +19,6 @@ namespace {
 constexpr double kSafety = 4;        // beyond first order, and what the fit absorbed
 constexpr double kUnsettled = 4;     // times: an eigenvalue that was still falling
 constexpr double kLowDraws = 4;      // times: draws that were low by chance
-constexpr double kResolved = 1e-11;  // of the typical curvature: below it products are rounding
 constexpr double kRounding = 1e-14;  // of |Y|
 constexpr int kExactDraws = 3, kNoisyDraws = 16;
 
@@ -33,20 +30,6 @@ double product_of(const std::vector<double>& a, const std::vector<double>& b) {
   double sum = 0;
   for (std::size_t i = 0; i < a.size(); ++i) sum += a[i] * b[i];
   return sum;
-}
-
-Matrix<double> any_direction(const VariantShape& shape, std::uint64_t seed) {
-  Stream stream(seed, "direction of a variant");
-  Matrix<double> a(shape.rows(), shape.columns());
-  for (Index i = 0; i < a.rows() * a.cols(); ++i) a.data()[i] = stream.normal();
-  return a;
-}
-
-// <a, H a> / <a, a> for a random a: about the mean eigenvalue.
-double typical_curvature(backend::LinearModel& model, const Matrix<double>& a) {
-  Matrix<double> image(a.rows(), a.cols());
-  model.normal_product(a, image);
-  return inner_product(a, image) / squared_norm(a);
 }
 
 // |content| outside per length of a direction inside, at most. Theta turns to M Theta M^T and a bias to u
@@ -132,36 +115,28 @@ VariantBars variant_bars(const VariantData& data, const VariantOutside& outside,
   VariantBars out;
   if (!point->finite) return out;
   problem->linearise(*point);
-  const std::unique_ptr<backend::LinearModel> model = problem->make_linear_model();
-  const double mu = 1e-14 * problem->y_squares() / std::max(squared_norm(point->parameters), 1e-300);
-  model->move_to(*point);
-  model->refresh_preconditioner(*point);
-  model->shift_preconditioner(mu);
   const bool exact = labels == VariantLabels::exact;
   const double equations =
       equations_per_unknown(data, shape.heads) * variant_unknowns(shape, problem->outputs());
   const Matrix<double> sizes = noise_sizes(problem->residual(*point), equations);
-  const auto draw = [&](const char* stream, const Matrix<double>* of_noise) {
-    return draw_errors(*problem, *model, *point,
-                       {exact ? kExactDraws : kNoisyDraws, mu, seed, stream, shape.heads, of_noise}, effort);
-  };
-  std::vector<std::vector<ErrorDraw>> draws;
-  draws.push_back(draw("error bars of a variant", nullptr));
-  if (!exact) draws.push_back(draw("bars of a variant with uneven noise", &sizes));
-  const std::vector<ErrorDraw>& drawn = draws[0];
-  if (drawn.empty() || draws.back().empty()) return out;
-  const Matrix<double> any = any_direction(shape, seed);
-  const double typical = typical_curvature(*model, any);
   const VariantGauge gauge(shape, point->parameters);
-  const GaugeFixed fixed(
-      *problem, [&](MatrixView<const double> a) { return gauge.part(a); }, typical);
-  std::vector<Matrix<double>> starts;
-  for (std::size_t r = 0; r < 3; ++r) starts.push_back(headlens::copy_of(drawn[r].parameters));
-  starts.push_back(headlens::copy_of(any));
-  const WeakestDirection weakest =
-      weakest_direction(fixed, *point, starts, [&] { return effort.must_stop(); });
-  effort.inner += weakest.products;
-  out.resolved = !effort.expired() && !weakest.values.empty() && weakest.values[0] > kResolved * typical;
+  const LabelResponse found = label_response(
+      *problem, *point,
+      {.draws = {.count = exact ? kExactDraws : kNoisyDraws,
+                 .seed = seed,
+                 .stream = "error bars of a variant",
+                 .heads = shape.heads},
+       .any_stream = "direction of a variant",
+       .uneven_stream = exact ? "" : "bars of a variant with uneven noise",
+       .uneven_sizes = &sizes,
+       .pin = {}},
+      [&](double curvature) {
+        return std::make_unique<GaugeFixed>(
+            *problem, [&](MatrixView<const double> a) { return gauge.part(a); }, curvature);
+      },
+      effort);
+  const WeakestDirection& weakest = found.weakest;
+  out.resolved = found.resolved;
   if (!out.resolved) return out;
   out.response = weakest.response;
   out.noise =
@@ -169,13 +144,14 @@ VariantBars variant_bars(const VariantData& data, const VariantOutside& outside,
   const double left =
       kSafety * std::max(std::sqrt(point->squares), kRounding * std::sqrt(problem->y_squares()));
   const double worst = left * (weakest.settled ? 1 : kUnsettled);
-  const WeakDirections weak = follow(*model, weakest, problem->rows(), problem->outputs());
+  const WeakDirections weak = follow(*found.model, weakest, problem->rows(), problem->outputs());
   for (Index i = 0; i < shape.heads; ++i) {
     const HeadBound unit = exact ? worst_error(outside, candidate, weak, i) : HeadBound{};
     HeadBound least{worst * unit.theta, worst * unit.w}, widest;
-    for (const std::vector<ErrorDraw>& set : draws) {
+    for (const std::vector<ErrorDraw>* set : {&found.drawn, &found.uneven}) {
+      if (set->empty()) continue;
       const HeadBound one =
-          relative_bound(outside, candidate, set, i, labels, exact ? left : out.noise, least);
+          relative_bound(outside, candidate, *set, i, labels, exact ? left : out.noise, least);
       widest = {std::max(widest.theta, one.theta), std::max(widest.w, one.w)};
     }
     out.relative.push_back(widest);
