@@ -20,7 +20,9 @@ constexpr Index kStack = 32;  // rows whose curvature is added at once
 
 VariableProjection::VariableProjection(MatrixView<const double> x, MatrixView<const double> y, Index tokens,
                                        Index heads, int threads, std::vector<double> row_weights)
-    : ReadoutProblem(x, y, threads), map_(x, tokens, heads, threads), row_weights_(std::move(row_weights)) {}
+    : ReadoutProblem({.x = x, .y = y, .tokens = tokens}, threads),
+      map_(x, tokens, heads, threads),
+      row_weights_(std::move(row_weights)) {}
 
 std::unique_ptr<backend::LayerPoint> VariableProjection::make_point() const {
   auto point = std::make_unique<Point>(rows(), heads() * dim(), outputs());

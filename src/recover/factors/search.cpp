@@ -27,6 +27,8 @@ constexpr double kSameNoise = 1.1;     // held-out errors this near one another 
 constexpr double kMoreEquations = 3;   // times, where those at hand make steps that are hard to solve
 constexpr double kTrimAt = 1e-8;       // relative squares at which surplus ranks show, and are trimmed
 
+constexpr PolishOptions kOn{.damping = 1e-5, .ridge = 1e-8};  // from where Newton has been
+
 // Held-out errors of one minimum?
 bool alike(double a, double b) { return a < kSameNoise * b && b < kSameNoise * a; }
 
@@ -95,9 +97,13 @@ class Newton final : public Successor {
         fewer.ranks.logits == found.factors.ranks.logits && fewer.ranks.values == found.factors.ranks.values;
     const bool done = found.factors.held_out_error < kRounding || found.status == LmStatus::minimum;
     if (same && done) return found;
-    Polished trimmed = polish_enough(fewer, {.damping = 1e-5, .ridge = 1e-8}, "reduce");
-    const double allowed = std::max(kRounding, 0.5 * found.factors.held_out_error);
-    return trimmed.factors.held_out_error < allowed ? std::move(trimmed) : std::move(found);
+    Polished trimmed = polish_enough(fewer, kOn, "reduce");
+    const double before = found.factors.held_out_error;
+    if (trimmed.factors.held_out_error < std::max(kRounding, 0.5 * before)) return trimmed;
+    if (found.status != LmStatus::converged) return found;
+    // Newton stopped where surplus ranks show, and they are none, or noise comes first: on with all of them.
+    Polished all = same ? std::move(trimmed) : polish_enough(found.factors, kOn, "reduce");
+    return all.factors.held_out_error < kSameNoise * before ? std::move(all) : std::move(found);
   }
   // On as many equations as make the steps easy to solve.
   Polished polish_enough(const Factors& start, PolishOptions options, const std::string& phase) {
