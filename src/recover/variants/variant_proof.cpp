@@ -104,8 +104,8 @@ Proof prove_variant(const VariantData& data, const VariantOutside& outside, cons
   const bool explained = candidate.held_out_error < kExplained && candidate.train_error < kExplained;
   proof.doubt = ambiguity_of(data, candidate);
   if (proof.doubt == Doubt::none)
-    proof.doubt =
-        last_doubt(explained, [&] { return comes_back(thin, candidate, seed, effort); }, effort);
+    proof.doubt = last_doubt(
+        explained, [&] { return comes_back(thin, candidate, seed, effort); }, effort);
   return proof;
 }
 
