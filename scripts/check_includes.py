@@ -17,6 +17,7 @@ ALLOWED = {  # as in src/CMakeLists.txt
     "hardness": {"attention", "io", "linalg", "base"},
     "features": {"comm", "data", "linalg", "base"},
     "recover": {"backend", "hardness", "attention", "data", "io", "linalg", "base"},
+    "refit": {"recover", "match", "backend", "attention", "io", "linalg", "base"},
     "backend": {"comm", "linalg", "base"},
     "cpu": {"backend", "comm", "attention", "features", "data", "io", "linalg", "base"},
     "cuda": {"backend", "comm", "features", "data", "linalg", "base"},

@@ -79,6 +79,7 @@ void add_evaluate(Command& app);
 void add_recover(Command& app);
 void add_compare(Command& app);
 void add_match(Command& app);
+void add_refit(Command& app);
 void add_check(Command& app);
 void add_export_layer(Command& app);
 void add_inspect(Command& app);
