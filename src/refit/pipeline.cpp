@@ -25,7 +25,7 @@ namespace {
 
 constexpr int kRandomStarts = 3;
 constexpr double kPolishEquations = 10;  // per unknown
-constexpr double kPolishFlops = 4e12;
+constexpr double kPolishFlops = 1e12;  // half a minute or so
 constexpr int kPolishInner = 40, kPolishSteps = 60;
 
 // Clock, cancellation and what happened.
