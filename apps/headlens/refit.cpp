@@ -8,6 +8,7 @@
 #include "files.hpp"
 #include "headlens/arrays.hpp"
 #include "headlens/error.hpp"
+#include "headlens/layer_report.hpp"
 
 namespace headlens::app {
 namespace {
@@ -17,7 +18,7 @@ struct Arguments {
   WeightsOptions weights;
   RefitOptions refit;
   RefitInputs inputs;
-  std::string file, tokens, rotary, like, output;
+  std::string file, tokens, rotary, like, output, report;
 };
 
 OptionInfo layer_heads_info() {
@@ -40,27 +41,33 @@ bool tells_heads(const NamedArrays& arrays) {
 // The file holds labelled examples, and no layer.
 bool holds_examples(const NamedArrays& arrays) { return arrays.contains("X") && arrays.contains("Y"); }
 
-Refit refit_examples(const Arguments& a, const Execution& execution) {
+// The result, and the tokens that a page shows.
+struct Refitted {
+  Refit refit;
+  Tokens tokens;
+};
+
+Refitted refit_examples(const Arguments& a, const Execution& execution) {
   require(a.tokens.empty(), option("tokens"), ": given, but ", a.file, " has tokens with labels of its own");
-  return refit(load_examples(a.file, execution), a.refit, execution);
+  const Examples examples = load_examples(a.file, execution);
+  return {refit(examples, a.refit, execution), {examples.x, examples.lengths}};
 }
 
-Refit refit_layer(const Arguments& a, NamedArrays arrays, const Execution& execution) {
+Refitted refit_layer(const Arguments& a, NamedArrays arrays, const Execution& execution) {
   require(a.weights.heads > 0 || tells_heads(arrays), option("layer-heads"),
           ": none given, but the shapes of weights do not tell their number of heads");
   HeadsSource source{.weights = a.weights};
   if (!a.rotary.empty()) source.rotary = read_rotary(a.rotary);
   const LayerHeads layer = find_heads(std::move(arrays), source, a.file, execution).front();
-  const Tokens tokens =
+  Tokens tokens =
       a.tokens.empty() ? draw_tokens(layer.dim(), a.inputs, a.refit.seed) : load_tokens(a.tokens, execution);
-  return refit(layer, tokens, a.refit, execution);
+  Refit result = refit(layer, tokens, a.refit, execution);
+  return {std::move(result), std::move(tokens)};
 }
 
 void save(const Arguments& a, const std::filesystem::path& file, const Refit& result,
           const Execution& execution) {
-  if (a.like.empty())
-    return save_heads(file, result.layer,
-                      result.shape.kv_groups < result.shape.heads ? result.shape.kv_groups : 0);
+  if (a.like.empty()) return write_npz(file, tensors_of(result));
   NamedArrays tensors = export_refit(result, load_tensors(a.like, execution), a.weights, a.like);
   if (a.output.ends_with(".npz"))
     write_npz(file, tensors);
@@ -74,11 +81,13 @@ int run(const Arguments& a) {
   require(a.like.empty() || a.output.ends_with(".npz") || a.output.ends_with(".safetensors"),
           "-o: ", a.output, " given, expected .safetensors or .npz");
   const auto file = Files({a.file, a.tokens, a.like}).output("-o", a.output, Stream::refused);
+  if (!a.report.empty()) check_report_folder(a.report);
   const Execution execution = a.common.execution();
   NamedArrays arrays = load_tensors(a.file, execution);
-  const Refit result =
+  const auto [result, tokens] =
       holds_examples(arrays) ? refit_examples(a, execution) : refit_layer(a, std::move(arrays), execution);
   save(a, file, result, execution);
+  if (!a.report.empty()) write_report(result, tokens, a.report, execution);
   print(a.common, Json::parse(to_json(result)), in_words(result));
   return kOk;
 }
@@ -108,6 +117,7 @@ void add_refit(Command& app) {
                    "layer to write (.npz: Q, K, V, O), or the checkpoint with --like", Needed::yes);
   command.add_text("--like", a->like, "WEIGHTS",
                    "write a checkpoint in this layout instead, with tensors of the smaller shapes");
+  add_report_folder(command, a->report);
   add_common_options(command, a->common);
   command.set_footer(
       "The table compares the refit with pruning, truncation and averaging of the weights alone: parameters "
@@ -115,7 +125,7 @@ void add_refit(Command& app) {
       "the error |F - Y| / |Y| on held-out examples. A star marks ways that no other way beats in both.\n\n"
       "Examples:\n"
       "  headlens refit layer.npz --heads 4 -o smaller.npz\n"
-      "  headlens refit layer.npz --rank 8 --tokens inputs.npz -o smaller.npz\n"
+      "  headlens refit layer.npz --rank 8 --tokens inputs.npz -o smaller.npz --report page\n"
       "  headlens refit model.safetensors --prefix encoder.layer.0 --layer-heads 12 --kv-groups 4 "
       "--like model.safetensors -o grouped.safetensors\n"
       "  headlens refit examples.npz --heads 2 --rank 4 -o layer.npz");

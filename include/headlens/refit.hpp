@@ -7,7 +7,6 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
@@ -83,10 +82,10 @@ struct Refit {
 std::string to_json(const Refit& refit);
 std::string in_words(const Refit& refit);
 
-// The layer as a file: Q, K, V and O, with query_bias, constant, causal, rotary and kv_groups where there are
-// any. Error for biases that rotary positions turn, which a layer file cannot hold: write these with
+// The arrays of a layer file: Q, K, V and O, with query_bias, constant, causal, rotary and kv_groups where there
+// are any. Error for biases that rotary positions turn, which a layer file cannot hold: write these with
 // export_refit.
-void save_heads(const std::filesystem::path& path, const LayerHeads& layer, Index kv_groups = 0);
+NamedArrays tensors_of(const Refit& refit);
 
 // The layer in the layout of a checkpoint. Where every matrix has a tensor of its own, the tensors get the
 // shapes of the smaller layer; in fused tensors its heads are padded with zeros.

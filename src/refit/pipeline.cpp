@@ -24,8 +24,8 @@ using namespace refitting;
 namespace {
 
 constexpr int kRandomStarts = 3;
-constexpr double kPolishEquations = 10;  // per unknown
-constexpr double kPolishFlops = 1e12;  // half a minute or so
+constexpr double kPolishEquations = 10, kFewestEquations = 2;  // per unknown
+constexpr double kPolishFlops = 1e12;                          // half a minute or so
 constexpr int kPolishInner = 40, kPolishSteps = 60;
 
 // Clock, cancellation and what happened.
@@ -130,7 +130,8 @@ Candidate polished(const Candidate& start, const Cut& data, Effort& effort, int 
       static_cast<double>(part.x.rows) * (4.0 * static_cast<double>(shape.rows * shape.columns()) +
                                           8.0 * static_cast<double>(shape.features() * shape.outputs));
   const int steps = std::min(kPolishSteps, static_cast<int>(kPolishFlops / (kPolishInner * flops)));
-  if (steps < 2) return {start.name, copy_of(start.layer), start.error};
+  const bool overfits = per_example * static_cast<double>(count) < kFewestEquations * unknowns;
+  if (steps < 2 || overfits) return {start.name, copy_of(start.layer), start.error};
   const TiedProblem problem(part, shape, threads);
   std::unique_ptr<backend::LayerPoint> point = problem.make_point();
   point->parameters = headlens::copy_of(start.layer.parameters);

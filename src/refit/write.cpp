@@ -74,9 +74,11 @@ void resize(const AttentionWeights& weights, const RefitShape& shape, NamedArray
 
 }  // namespace
 
-void save_heads(const std::filesystem::path& path, const LayerHeads& layer, Index kv_groups) {
-  require(layer.turned_query.empty(), path.string(),
-          ": a layer file cannot hold biases that rotary positions turn; write a checkpoint with --like");
+NamedArrays tensors_of(const Refit& refit) {
+  const LayerHeads& layer = refit.layer;
+  require(layer.turned_query.empty(), "refit",
+          ": a layer file cannot hold biases that rotary positions turn; write a checkpoint in the layout of "
+          "the original instead");
   NamedArrays arrays{{"Q", layer.q}, {"K", layer.k}, {"V", layer.v}, {"O", layer.o}};
   if (!layer.query_bias.empty()) arrays.emplace("query_bias", layer.query_bias);
   if (!layer.constant.empty()) arrays.emplace("constant", layer.constant);
@@ -84,13 +86,13 @@ void save_heads(const std::filesystem::path& path, const LayerHeads& layer, Inde
     return Array::from(std::vector<std::int64_t>{static_cast<std::int64_t>(value)}, {1});
   };
   if (layer.mask == Mask::causal) arrays.emplace("causal", one(1));
-  if (kv_groups > 0) arrays.emplace("kv_groups", one(kv_groups));
+  if (refit.shape.kv_groups < refit.shape.heads) arrays.emplace("kv_groups", one(refit.shape.kv_groups));
   if (layer.rotary) {
     const double layout = layer.rotary->layout == RotaryLayout::half ? 0 : 1;
     arrays.emplace("rotary",
                    Array::from(std::vector<double>{layer.rotary->base, layout, layer.rotary->share}, {3}));
   }
-  write_npz(path, arrays);
+  return arrays;
 }
 
 NamedArrays export_refit(const Refit& refit, NamedArrays like, const WeightsOptions& options,
