@@ -42,8 +42,8 @@ Target target_of(const TiedShape& layer, const RefitOptions& options) {
           widest(layer));
   require(
       !layer.rotary || out.rank == widest(layer), option("rank"),
-      ": given for a layer with rotary positions, whose frequencies depend on the rank; leave the rank as "
-      "it is");
+      ": given for a layer with rotary positions, whose frequencies depend on the rank; leave the rank as it "
+      "is");
   TiedShape wanted = layer;
   wanted.heads = out.heads, wanted.groups = out.groups;
   check_groups(wanted);

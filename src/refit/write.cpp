@@ -103,8 +103,7 @@ NamedArrays export_refit(const Refit& refit, NamedArrays like, const WeightsOpti
   if (!has_own_tensors(weights)) {
     const Index m = std::max(options.heads, weights.heads);
     require(m >= refit.layer.heads(), name,
-            ": its matrices share tensors, and the number of heads that they "
-            "are cut into is not known");
+            ": its matrices share tensors, and the number of heads that they are cut into is not known");
     own.heads = m;
     return export_layer(with_heads(refit.layer, m), std::move(like), own, name).tensors;
   }

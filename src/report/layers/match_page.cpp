@@ -27,18 +27,13 @@ std::string next_step(MatchVerdict verdict) {
   switch (verdict) {
     case MatchVerdict::same:
       return "What to do next: nothing, for the two compute the same function; put the heads of B into the "
-             "order "
-             "below "
-             "before comparing them one by one.";
+             "order below before comparing them one by one.";
     case MatchVerdict::derived:
       return "What to do next: look at the heads with the largest distances first, and measure what they "
-             "change "
-             "with "
-             "headlens check on inputs and outputs of A.";
+             "change with headlens check on inputs and outputs of A.";
     case MatchVerdict::unrelated:
       return "What to do next: if the two should be related, give the prefixes of the layers that belong "
-             "together, or "
-             "match all layers with --layers all --across.";
+             "together, or match all layers of both with all others.";
   }
   return "";
 }
@@ -120,8 +115,7 @@ std::filesystem::path write_report(const Match& match, const std::vector<LayerHe
     page.figures.push_back(figure_of(
         "overlaps", "Overlap of every two heads",
         "The mean of the absolute cosines of Theta and of W: 1 for equal heads, near 0 for unrelated ones. A "
-        "copy "
-        "shows one bright cell in every row and column.",
+        "copy shows one bright cell in every row and column.",
         grids));
   add_table_of_layers(match, page);
   page.figures.push_back(spectra(a.front(), "spectra-a", "Spectra of the heads of A"));

@@ -61,8 +61,7 @@ LayerFigure spectra(const LayerHeads& layer, const std::string& name, const std:
   }
   std::string caption =
       "Singular values of Theta (what a head looks for) and of W (what a head writes), head by head, largest "
-      "first. A "
-      "line that ends early is a head of small rank.";
+      "first. A line that ends early is a head of small rank.";
   if (shown < layer.heads()) caption += fmt::format(" The first {} of {} heads.", shown, layer.heads());
   return figure_of(name, title, caption, chart);
 }
@@ -83,8 +82,8 @@ LayerFigure attention(const LayerHeads& layer, const Tokens& tokens) {
   return figure_of(
       "attention", "What each head attends to",
       fmt::format(
-          "Attention weights in the first example: a row is a query token, and its cells "
-          "sum to one. Bright cells are tokens that the head reads.{}{}",
+          "Attention weights in the first example: a row is a query token, and its cells sum to one. Bright "
+          "cells are tokens that the head reads.{}{}",
           k < length ? fmt::format(" The first {} of {} tokens.", k, length) : "",
           shown < layer.heads() ? fmt::format(" The first {} of {} heads.", shown, layer.heads()) : ""),
       grids);

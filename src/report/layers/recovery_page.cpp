@@ -28,22 +28,19 @@ Mood mood_of(RecoveryStatus status) {
 std::vector<std::string> words_of(const Certificate& c, bool has_layer) {
   std::vector<std::string> out;
   if (c.status == RecoveryStatus::recovered)
-    out.emplace_back(
-        fmt::format("The {} heads below are those of the layer that made the labels: the layer predicts "
-                    "held-out examples "
-                    "to a "
-                    "relative error of {}, and no other heads do. The table bounds the error of every head.",
-                    c.heads, number(c.held_out_error)));
+    out.emplace_back(fmt::format(
+        "The {} heads below are those of the layer that made the labels: the layer predicts "
+        "held-out examples to a relative error of {}, and no other heads do. The table bounds the "
+        "error of every head.",
+        c.heads, number(c.held_out_error)));
   if (c.status == RecoveryStatus::approximate)
     out.emplace_back(
         "The labels are known up to noise, and so are the heads: the bounds in the table hold with "
-        "probability "
-        "0.95. "
-        "More examples make them smaller.");
+        "probability 0.95. More examples make them smaller.");
   if (c.status == RecoveryStatus::best_fit)
     out.emplace_back(
-        "This is the best layer of its size for these labels. Nothing is said about where the labels "
-        "come from.");
+        "This is the best layer of its size for these labels. Nothing is said about where the labels come "
+        "from.");
   if (!c.reason.empty()) out.push_back(c.reason);
   const std::string advice = c.advice.spelled(on_command_line);
   if (!advice.empty()) out.emplace_back("What to do next: " + advice);

@@ -36,22 +36,20 @@ std::filesystem::path write_report(const Refit& refit, const Tokens& tokens,
   LayerPage page{"A smaller attention layer", name(refit.status), done ? Mood::good : Mood::middling};
   page.words = {
       fmt::format("{} heads of rank {} with {} groups of keys and values: {:.0f} parameters, and a relative "
-                  "error of {} on "
-                  "{} held-out examples.",
+                  "error of {} on {} held-out examples.",
                   refit.shape.heads, refit.shape.rank, refit.shape.kv_groups, refit.shape.parameters,
                   number(refit.held_out_error), refit.held_out)};
   if (refit.train_error < 0.8 * refit.held_out_error)
     page.words.emplace_back(
-        "What to do next: give more examples. The training error is much smaller than the held-out "
-        "error, so the "
-        "layer has learned its examples.");
+        "What to do next: give more examples. The training error is much smaller than the held-out error, so "
+        "the layer has learned its examples.");
   else if (!done)
     page.words.emplace_back("What to do next: allow more time; the limit ended the refit on its way.");
   else
     page.words.emplace_back(
-        "What to do next: if the error is too large, allow more heads, a larger rank or more "
-        "groups; if small enough, "
-        "try fewer.");
+        "What to do next: if the error is too large, allow more heads, a larger rank or more groups; if "
+        "small "
+        "enough, try fewer.");
   page.facts = {{"held-out error", number(refit.held_out_error)},
                 {"training error", number(refit.train_error)},
                 {"examples", fmt::format("{} of {} tokens, of which {} are held out", refit.examples,
@@ -62,8 +60,7 @@ std::filesystem::path write_report(const Refit& refit, const Tokens& tokens,
   if (const Chart chart = pareto(refit); can_draw(chart))
     page.figures.push_back(figure_of("pareto", "Parameters against error",
                                      "Every way to a smaller layer: further left is smaller, further down is "
-                                     "better. The layer itself, which has "
-                                     "no error, is left out.",
+                                     "better. The layer itself, which has no error, is left out.",
                                      chart));
   page.figures.push_back(spectra(refit.layer, "spectra", "Spectra of the smaller layer"));
   page.figures.push_back(attention(refit.layer, tokens));
