@@ -17,7 +17,14 @@ from ._match import _options, _table, _tensors
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Refit:
-    """A smaller layer, beside the usual ways to one; the words are those of `headlens refit --json`."""
+    """A smaller layer, beside the usual ways to one; the words are those of `headlens refit --json`.
+
+    >>> import headlens
+    >>> layer = headlens.AttentionLayer.random(heads=3, dim=6, rank=2)
+    >>> small = headlens.refit(layer, kv_groups=1, count=60, length=4, steps=10)
+    >>> [row["name"] for row in small.pareto]
+    ['layer', 'mean-pooled groups', 'refit']
+    """
 
     layer: AttentionLayer
     """Theta and W of the smaller layer, multiplied out."""
