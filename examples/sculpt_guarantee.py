@@ -4,8 +4,9 @@
 
 One quantity varies at a time around (k, d, m, n, logit scale) = (2, 8, 2, 20000, 2). Every row is the median over seeds
 of the sine of the angle to the true hull, the held-out error of the net and the processor seconds, all of sculpting alone
-(`--no-polish`), and the share of rows where all heads put more than .95 on one token. Under each part stand the
-exponents: the slopes of straight lines through the logarithms. About ten minutes; `--small` takes under a minute.
+(`--no-polish`), and the share of rows where all heads put more than .95 on one token (matched). Under the table stand
+the exponents: the slopes of straight lines through the logarithms, in each quantity, and in the matched share as k, m
+or the scale changes it. About ten minutes; `--small` takes under a minute.
 """
 
 import argparse
@@ -33,6 +34,13 @@ def exponent(at, values):
     return sum((a - mean_x) * (b - mean_y) for a, b in zip(x, y)) / sum((a - mean_x) ** 2 for a in x)
 
 
+def slopes_of(name, at, found):
+    """A line of exponents in a quantity that took these values."""
+    over = f"{100 * at[0]:.2g}% to {100 * at[-1]:.2g}%" if "matched" in name else f"{at[0]} to {at[-1]}"
+    of = [exponent(at, [r[key] for r in found]) for key in ("sine", "net_error", "seconds")]
+    return f"| {name} | {over} | " + " | ".join(f"{slope:+.2f}" for slope in of) + " |"
+
+
 def measure(case, seeds):
     runs = [sculpt(*(case[key] for key in BASE), seed, "--no-polish") for seed in range(seeds)]
     return {
@@ -52,7 +60,7 @@ def main():
     seeds = 1 if given.small else given.seeds
     print("| k | d | m | n | scale | matched | sine | net error | seconds |")
     print("|---|---|---|---|---|---|---|---|---|", flush=True)
-    slopes, known = [], {}
+    slopes, matched, known = [], [], {}
     for name, values in grid.items():
         found = []
         for value in values:
@@ -67,12 +75,11 @@ def main():
                     flush=True,
                 )
             found.append(known[key])
-        of = {key: exponent(values, [r[key] for r in found]) for key in ("sine", "net_error", "seconds")}
-        slopes.append(
-            f"| {name} | {values[0]} to {values[-1]} | {of['sine']:+.2f} | {of['net_error']:+.2f} | {of['seconds']:+.2f} |"
-        )
+        slopes.append(slopes_of(name, values, found))
+        if name in ("k", "m", "scale"):
+            matched.append(slopes_of(f"matched share, by {name}", [r["matched"] for r in found], found))
     print("\n| exponent in | over | sine | net error | seconds |\n|---|---|---|---|---|")
-    print("\n".join(slopes))
+    print("\n".join(slopes + matched))
 
 
 if __name__ == "__main__":

@@ -104,9 +104,13 @@ def studies(described):
 TAKES = {
     "_estimators.py": (
         {"FeatureOptions", "FitOptions"},
-        {"mean", "precision", "loss", "heads", "RandomFeatureAttentionClassifier.ridge"}
-        | {f"AttentionKernelRidge.{name}" for name in ("ridge", "solver", "centres")}
-        | {f"RandomFeatureAttention{kind}.model" for kind in ("Regressor", "Classifier")},
+        {"mean", "precision", "loss", "heads", "RandomFeatureAttentionRegressor.model"}
+        | {f"AttentionKernelRidge.{name}" for name in ("ridge", "solver", "centres")},
+    ),
+    "_classifier.py": (
+        {"FeatureOptions", "FitOptions"},
+        {"mean", "precision", "loss", "heads"}
+        | {f"RandomFeatureAttentionClassifier.{name}" for name in ("ridge", "model")},
     ),
     "_kernel.py": ({"FeatureOptions", "KernelOptions"}, {"mean", "precision", "heads", "seed"}),
     "_recover.py": ({"RecoverOptions", "SculptOptions"}, {"seed"}),

@@ -9,14 +9,14 @@
 namespace headlens::app {
 namespace {
 
-struct Arguments {
+struct CheckArguments {
   CommonOptions common;
   WeightsOptions weights;
   CheckOptions check;
   std::string file, examples, rotary;
 };
 
-int run(const Arguments& a) {
+int run(const CheckArguments& a) {
   const Execution execution = a.common.execution();
   HeadsSource source{.weights = a.weights};
   if (!a.rotary.empty()) source.rotary = read_rotary(a.rotary);
@@ -29,7 +29,7 @@ int run(const Arguments& a) {
 }  // namespace
 
 void add_check(Command& app) {
-  auto a = std::make_shared<Arguments>();
+  auto a = std::make_shared<CheckArguments>();
   Command& command =
       app.add_command("check", "Do these weights produce these outputs, and if not, what is wrong");
   command.add_positional("WEIGHTS", a->file, "attention weights (.safetensors or .npz) or a layer (.npz)");

@@ -10,14 +10,14 @@
 namespace headlens::app {
 namespace {
 
-struct Arguments {
+struct CompareArguments {
   CommonOptions common;
   std::string a, b;
 };
 
 Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 
-int run(const Arguments& a) {
+int run(const CompareArguments& a) {
   const Execution execution = a.common.execution();
   const AttentionLayer first = load_layer(a.a, execution), second = load_layer(a.b, execution);
   const Comparison result = compare_layers(first, second);
@@ -49,7 +49,7 @@ int run(const Arguments& a) {
 }  // namespace
 
 void add_compare(Command& app) {
-  auto a = std::make_shared<Arguments>();
+  auto a = std::make_shared<CompareArguments>();
   Command& command = app.add_command("compare", "Compare two layers up to the order of their heads");
   command.add_positional("A", a->a, "layer (.npz: Theta, W)");
   command.add_positional("B", a->b, "layer to measure against: errors are relative to it");

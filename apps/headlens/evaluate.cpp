@@ -12,12 +12,12 @@
 namespace headlens::app {
 namespace {
 
-struct Arguments {
+struct EvaluateArguments {
   CommonOptions common;
   std::string model, data;
 };
 
-Evaluation measure(const Arguments& a, const Execution& execution) {
+Evaluation measure(const EvaluateArguments& a, const Execution& execution) {
   if (is_automatic_model(a.model)) {
     const AutomaticModel model = load_automatic_model(a.model, execution);
     const DataLayout layout = model.sequence ? DataLayout::sequence : DataLayout::sets;
@@ -29,7 +29,7 @@ Evaluation measure(const Arguments& a, const Execution& execution) {
   return evaluate(model, data, execution);
 }
 
-int run(const Arguments& a) {
+int run(const EvaluateArguments& a) {
   check_model_and_data("evaluate", a.model, a.data);
   const Evaluation result = measure(a, a.common.execution());
   if (result.accuracy) {
@@ -48,7 +48,7 @@ int run(const Arguments& a) {
 }  // namespace
 
 void add_evaluate(Command& app) {
-  auto a = std::make_shared<Arguments>();
+  auto a = std::make_shared<EvaluateArguments>();
   Command& command = app.add_command("evaluate", "Measure the error of a fitted model");
   command.add_positional("MODEL", a->model, "model file");
   command.add_positional("DATA", a->data, "labelled sets (.npz)");

@@ -13,13 +13,13 @@
 namespace headlens::app {
 namespace {
 
-struct Arguments {
+struct ExportArguments {
   CommonOptions common;
   WeightsOptions weights;
   std::string layer, like, prefix, rotary, output;
 };
 
-int run(const Arguments& a) {
+int run(const ExportArguments& a) {
   const bool npz = a.output.ends_with(".npz");
   require(npz || a.output.ends_with(".safetensors"), "-o: ", a.output,
           " given, expected .safetensors or .npz");
@@ -45,7 +45,7 @@ int run(const Arguments& a) {
 }  // namespace
 
 void add_export_layer(Command& app) {
-  auto a = std::make_shared<Arguments>();
+  auto a = std::make_shared<ExportArguments>();
   Command& command = app.add_command("export", "Write a layer back in the layout of a checkpoint");
   command.add_positional("LAYER", a->layer, "layer (.npz) or attention weights of one layer");
   command.add_text("--like", a->like, "WEIGHTS", "checkpoint whose attention weights are replaced",

@@ -16,7 +16,7 @@
 namespace headlens::app {
 namespace {
 
-struct Arguments {
+struct FitArguments {
   CommonOptions common;
   FitOptions fit;
   std::string data, mean, output;
@@ -26,7 +26,7 @@ struct Arguments {
 
 bool is_usable(const Fit& fit) { return fit.report.status != FitStatus::not_positive_definite; }
 
-Json report_json(const Arguments& a, const Fit& fit, Index count) {
+Json report_json(const FitArguments& a, const Fit& fit, Index count) {
   const FitReport& r = fit.report;
   const bool solved = r.status != FitStatus::not_positive_definite;
   Json trials = Json::array();
@@ -52,7 +52,7 @@ Json report_json(const Arguments& a, const Fit& fit, Index count) {
           {"seconds", r.seconds}};
 }
 
-std::string report_text(const Arguments& a, const Fit& fit, Index count) {
+std::string report_text(const FitArguments& a, const Fit& fit, Index count) {
   const FitReport& r = fit.report;
   if (!is_usable(fit))
     return fmt::format(
@@ -71,7 +71,7 @@ std::string report_text(const Arguments& a, const Fit& fit, Index count) {
 }
 
 // What a checkpoint belongs to: this build, the words of the command, and the data as they are now.
-std::string identity(const Arguments& a) {
+std::string identity(const FitArguments& a) {
   std::error_code none;
   const auto bytes = std::filesystem::file_size(a.data, none);
   const auto time = std::filesystem::last_write_time(a.data, none).time_since_epoch().count();
@@ -79,7 +79,7 @@ std::string identity(const Arguments& a) {
                      bytes, time);
 }
 
-int run(const Arguments& a) {
+int run(const FitArguments& a) {
   FitOptions options = a.fit;
   if (a.automatic)
     require_no_choice(options, a.mean.empty() ? a.checkpoint.empty() ? "" : "--checkpoint" : "--mean");
@@ -104,7 +104,7 @@ int run(const Arguments& a) {
 }  // namespace
 
 void add_fit(Command& app) {
-  auto a = std::make_shared<Arguments>();
+  auto a = std::make_shared<FitArguments>();
   Command& command = app.add_command("fit", "Train a random-feature attention model");
   command.add_positional("DATA", a->data, "sets (.npz: query, keys, y; ragged with offsets)");
   command.add_text("-o,--output", a->output, "MODEL", "model file to write, or - for standard output",

@@ -13,7 +13,7 @@
 namespace headlens::app {
 namespace {
 
-struct Arguments {
+struct GenerateArguments {
   CommonOptions common;
   TaskOptions task;
   std::string keys = option_of<TaskOptions>("keys").info.fallback;
@@ -34,7 +34,7 @@ void parse_keys(const std::string& text, TaskOptions& task) {
                                              : parse_count(text, std::string_view(text).substr(colon + 1));
 }
 
-int run(Arguments& arguments) {
+int run(GenerateArguments& arguments) {
   TaskOptions& task = arguments.task;
   parse_keys(arguments.keys, task);
   const auto file = Files({}).output("-o", arguments.output, Stream::binary);
@@ -54,7 +54,7 @@ int run(Arguments& arguments) {
   return kOk;
 }
 
-void add_shape_options(Command& command, Arguments& a) {
+void add_shape_options(Command& command, GenerateArguments& a) {
   command.add_options(a.task, {"dim"});
   command.add_option(option_of<TaskOptions>("keys").info, [&a](const std::string& text) { a.keys = text; });
   command.add_options(a.task, {"count", "seed", "target-seed", "noise", "precision"});
@@ -64,7 +64,7 @@ void add_shape_options(Command& command, Arguments& a) {
 }
 
 Command& add_task(Command& generate, Task task, const std::string& what) {
-  auto a = std::make_shared<Arguments>();
+  auto a = std::make_shared<GenerateArguments>();
   a->task.task = task;
   Command& command = generate.add_command(name(task), what);
   add_target_options(command, a->task);

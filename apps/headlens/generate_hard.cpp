@@ -12,7 +12,7 @@
 namespace headlens::app {
 namespace {
 
-struct Arguments {
+struct GenerateHardArguments {
   CommonOptions common;
   HardOptions hard;
   ExampleOptions examples{.count = 1000, .tokens = 2};
@@ -20,7 +20,7 @@ struct Arguments {
   std::string layer, output;
 };
 
-int run(Arguments& a) {
+int run(GenerateHardArguments& a) {
   a.examples.seed = a.hard.seed;
   a.hard.validate();
   a.examples.validate();
@@ -54,7 +54,7 @@ int run(Arguments& a) {
   return kOk;
 }
 
-void add_shared_options(Command& command, const std::shared_ptr<Arguments>& a) {
+void add_shared_options(Command& command, const std::shared_ptr<GenerateHardArguments>& a) {
   static const OptionInfo flips{.name = "flips",
                                 .shown = "ETA",
                                 .help =
@@ -76,7 +76,7 @@ void add_shared_options(Command& command, const std::shared_ptr<Arguments>& a) {
 }  // namespace
 
 void add_generate_hard(Command& generate) {
-  auto parity = std::make_shared<Arguments>();
+  auto parity = std::make_shared<GenerateHardArguments>();
   Command& first = generate.add_command(
       "hard-parity", "A layer of 2 s heads that computes a parity of 2 s hidden bits, and examples of it");
   first.add_options(parity->hard, {"dim", "size"});
@@ -85,7 +85,7 @@ void add_generate_hard(Command& generate) {
       "Example:\n  headlens generate hard-parity --dim 20 --size 3 --count 2000 -o hard.npz --layer-out "
       "hard-layer.npz");
 
-  auto rounding = std::make_shared<Arguments>();
+  auto rounding = std::make_shared<GenerateHardArguments>();
   rounding->hard.kind = HardKind::rounding;
   Command& second = generate.add_command(
       "hard-rounding", "A layer that rounds a hidden sum modulo q to r levels, and examples of it");

@@ -11,14 +11,14 @@
 namespace headlens::app {
 namespace {
 
-struct Arguments {
+struct GenerateLayerArguments {
   CommonOptions common;
   TeacherOptions teacher;
   ExampleOptions examples;
   std::string layer, output;
 };
 
-void report(const Arguments& a, const Examples& examples, const AttentionLayer& layer) {
+void report(const GenerateLayerArguments& a, const Examples& examples, const AttentionLayer& layer) {
   print(a.common,
         {{"file", a.output},
          {"n", examples.count()},
@@ -33,7 +33,7 @@ void report(const Arguments& a, const Examples& examples, const AttentionLayer& 
                     layer.outputs()));
 }
 
-void add_example_options(Command& command, Arguments& a) {
+void add_example_options(Command& command, GenerateLayerArguments& a) {
   command.add_options(a.examples, {"tokens", "count", "inputs", "noise", "padding"});
   command.add_text("-o,--output", a.output, "FILE", "examples to write (.npz: X, Y)", Needed::yes);
   add_common_options(command, a.common);
@@ -42,7 +42,7 @@ void add_example_options(Command& command, Arguments& a) {
 }  // namespace
 
 void add_generate_layer(Command& generate) {
-  auto a = std::make_shared<Arguments>();
+  auto a = std::make_shared<GenerateLayerArguments>();
   Command& command = generate.add_command("attention-layer", "A random attention layer and examples of it");
   command.add_options(a->teacher,
                       {"heads", "dim", "outputs", "scale", "rank", "mask", "bias", "rotary", "seed"});
@@ -70,7 +70,7 @@ void add_generate_layer(Command& generate) {
 }
 
 void add_generate_examples(Command& generate) {
-  auto a = std::make_shared<Arguments>();
+  auto a = std::make_shared<GenerateLayerArguments>();
   Command& command = generate.add_command("examples", "Examples of a layer from a file");
   command.add_text("--layer", a->layer, "FILE", "layer (.npz: Theta, W)", Needed::yes);
   command.add_options(a->examples, {"seed"});

@@ -17,7 +17,7 @@
 namespace headlens::app {
 namespace {
 
-struct Arguments {
+struct InspectArguments {
   CommonOptions common;
   InspectOptions inspect;
   WeightsOptions weights;
@@ -29,7 +29,7 @@ struct Arguments {
   bool separate() const { return !(q.empty() && k.empty() && v.empty() && o.empty()); }
 };
 
-AttentionLayer read_layer(const Arguments& a, const Execution& execution) {
+AttentionLayer read_layer(const InspectArguments& a, const Execution& execution) {
   if (a.layer.empty()) {
     const WeightsOptions& options = a.weights;
     require(options.heads > 0, option("heads"), ": none given, but weights are cut into heads by --heads");
@@ -43,7 +43,7 @@ AttentionLayer read_layer(const Arguments& a, const Execution& execution) {
 }
 
 // The layer to write: with the biases that the weights have, where these are asked for.
-AttentionLayer with_biases(AttentionLayer layer, const Arguments& a, const Execution& execution) {
+AttentionLayer with_biases(AttentionLayer layer, const InspectArguments& a, const Execution& execution) {
   if (!a.bias) return layer;
   const LayerHeads heads =
       heads_from_weights(load_weights(a.file, a.weights, execution), a.weights, {}, execution);
@@ -52,7 +52,7 @@ AttentionLayer with_biases(AttentionLayer layer, const Arguments& a, const Execu
   return check_layer(std::move(layer), a.file);
 }
 
-void check_arguments(const Arguments& a) {
+void check_arguments(const InspectArguments& a) {
   const int sources = !a.layer.empty() + !a.file.empty() + a.separate();
   require(sources == 1, "inspect: ", sources,
           " sources given, expected one of LAYER, --weights, or --weights-q, -k, -v and -o");
@@ -92,7 +92,7 @@ struct Findings {
   std::optional<Tails> tails;
 };
 
-Json inspection_json(const Arguments& a, const Findings& found) {
+Json inspection_json(const InspectArguments& a, const Findings& found) {
   const Inspection& result = found.inspection;
   Json heads = Json::array(), closest, agreement;
   for (const HeadSummary& head : result.per_head)
@@ -127,7 +127,7 @@ std::string share_text(const Share& share) {
                      100 * share.high);
 }
 
-std::string inspection_text(const Arguments& a, const Findings& found) {
+std::string inspection_text(const InspectArguments& a, const Findings& found) {
   const Inspection& result = found.inspection;
   std::string text = fmt::format("heads {} ({} distinct), d = {}, e = {}\n", result.heads,
                                  result.distinct_heads, result.dim, result.outputs);
@@ -159,7 +159,7 @@ std::string inspection_text(const Arguments& a, const Findings& found) {
   return text;
 }
 
-int run(const Arguments& a) {
+int run(const InspectArguments& a) {
   check_arguments(a);
   Files files({a.layer, a.file, a.q, a.k, a.v, a.o});
   const auto file = files.output("-o", a.output, Stream::binary);
@@ -183,7 +183,7 @@ int run(const Arguments& a) {
   return kOk;
 }
 
-void add_weights_options(Command& command, Arguments& a) {
+void add_weights_options(Command& command, InspectArguments& a) {
   command.add_text("--weights", a.file, "FILE",
                    "attention weights to read instead of a layer (.safetensors or .npz)");
   command.add_options(a.weights, {"format", "prefix"});
@@ -196,7 +196,7 @@ void add_weights_options(Command& command, Arguments& a) {
   command.add_flag("--bias", a.bias, "keep the biases of the weights in the layer that -o writes");
 }
 
-void add_fourier_options(Command& command, Arguments& a) {
+void add_fourier_options(Command& command, InspectArguments& a) {
   static const OptionInfo degree{
       .name = "fourier",
       .shown = "K",
@@ -210,7 +210,7 @@ void add_fourier_options(Command& command, Arguments& a) {
 }  // namespace
 
 void add_inspect(Command& app) {
-  auto a = std::make_shared<Arguments>();
+  auto a = std::make_shared<InspectArguments>();
   Command& command = app.add_command("inspect", "Describe the heads of a layer, or of attention weights");
   command.add_positional("LAYER", a->layer, "layer (.npz: Theta, W)", Needed::no);
   add_weights_options(command, *a);

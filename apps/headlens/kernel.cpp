@@ -14,14 +14,14 @@
 namespace headlens::app {
 namespace {
 
-struct Arguments {
+struct KernelArguments {
   CommonOptions common;
   KernelOptions kernel;
   std::string a, b, mean, output;
   bool sequence = false;
 };
 
-int run(const Arguments& a) {
+int run(const KernelArguments& a) {
   const auto file = Files({a.a, a.b, a.mean}).output("-o", npy_name(a.output), Stream::binary);
   const Execution execution = a.common.execution();
   KernelOptions options = a.kernel;
@@ -51,7 +51,7 @@ int run(const Arguments& a) {
   return kOk;
 }
 
-void add_options(Command& command, Arguments& a) {
+void add_options(Command& command, KernelArguments& a) {
   const OptionInfo& samples = option_of<KernelOptions>("samples").info;
   FeatureOptions& features = a.kernel.features;
   features.heads = read_whole(samples, samples.fallback);
@@ -65,7 +65,7 @@ void add_options(Command& command, Arguments& a) {
 }  // namespace
 
 void add_kernel(Command& app) {
-  auto a = std::make_shared<Arguments>();
+  auto a = std::make_shared<KernelArguments>();
   Command& command = app.add_command("kernel", "The kernel of a model with infinitely many heads");
   command.add_positional("A", a->a, "sets (.npz; y is not needed)");
   command.add_positional("B", a->b, "sets for the columns (default: A itself)", Needed::no);

@@ -11,14 +11,14 @@
 namespace headlens::app {
 namespace {
 
-struct Arguments {
+struct MatchArguments {
   CommonOptions common;
   WeightsOptions weights;
   std::string a, b, prefix_a, prefix_b, layers, rotary, report;
   bool across = false;
 };
 
-std::vector<LayerHeads> read(const Arguments& a, const std::string& file, const std::string& prefix,
+std::vector<LayerHeads> read(const MatchArguments& a, const std::string& file, const std::string& prefix,
                              const Execution& execution) {
   HeadsSource source{.weights = a.weights, .all_layers = a.layers == "all"};
   source.weights.prefix = prefix;
@@ -26,7 +26,7 @@ std::vector<LayerHeads> read(const Arguments& a, const std::string& file, const 
   return load_heads(file, source, execution);
 }
 
-int run(const Arguments& a) {
+int run(const MatchArguments& a) {
   require(a.layers.empty() || a.layers == "all", option("layers"), ": '", a.layers, "' given, expected all");
   require(!a.across || a.layers == "all", option("across"), ": given without ", option("layers", "all"));
   if (!a.report.empty()) check_report_folder(a.report);
@@ -42,7 +42,7 @@ int run(const Arguments& a) {
 }  // namespace
 
 void add_match(Command& app) {
-  auto a = std::make_shared<Arguments>();
+  auto a = std::make_shared<MatchArguments>();
   Command& command =
       app.add_command("match", "Match the heads of two layers or checkpoints, and say how they are related");
   command.add_positional("A", a->a, "layer (.npz) or attention weights (.safetensors or .npz)");

@@ -12,7 +12,7 @@
 namespace headlens::app {
 namespace {
 
-struct Arguments {
+struct PlanArguments {
   CommonOptions common;
   ForecastOptions plan;
   std::string mean;
@@ -30,7 +30,7 @@ std::string seconds_text(double seconds) {
   return seconds < 7200 ? fmt::format("{:.1f} min", seconds / 60) : fmt::format("{:.1f} h", seconds / 3600);
 }
 
-int run(const Arguments& a) {
+int run(const PlanArguments& a) {
   ForecastOptions options = a.plan;
   if (!a.mean.empty()) options.fit.features.mean = read_npy(a.mean);
   const Forecast plan = forecast_fit(options, a.common.execution());
@@ -77,7 +77,7 @@ void add_number(Command& command, const char* name, const char* shown, const cha
 }  // namespace
 
 void add_plan(Command& app) {
-  auto a = std::make_shared<Arguments>();
+  auto a = std::make_shared<PlanArguments>();
   Command& plan = app.add_command("plan", "What a fit on many ranks would take in memory and time");
   plan.require_command();
   Command& command = plan.add_command("fit", "Memory per rank and time per phase of a fit");

@@ -15,13 +15,13 @@
 namespace headlens::app {
 namespace {
 
-struct Arguments {
+struct PredictArguments {
   CommonOptions common;
   std::string model, data, output;
   bool scores = false;
 };
 
-int tell(const Arguments& a, const std::filesystem::path& file, const Array& result, Index count) {
+int tell(const PredictArguments& a, const std::filesystem::path& file, const Array& result, Index count) {
   on_first_rank([&] { write_npy(file, result); });
   print(a.common,
         {{"file", file.string()}, {"n", count}, {"shape", result.shape()}, {"dtype", name(result.dtype())}},
@@ -29,7 +29,7 @@ int tell(const Arguments& a, const std::filesystem::path& file, const Array& res
   return kOk;
 }
 
-int run_automatic(const Arguments& a, const std::filesystem::path& file, const Execution& execution) {
+int run_automatic(const PredictArguments& a, const std::filesystem::path& file, const Execution& execution) {
   const AutomaticModel model = load_automatic_model(a.model, execution);
   const Sets sets = load_sets(a.data, model.sequence ? DataLayout::sequence : DataLayout::sets, execution);
   const Array result = a.scores ? predict_scores(model, sets, execution) : predict(model, sets, execution);
@@ -37,7 +37,7 @@ int run_automatic(const Arguments& a, const std::filesystem::path& file, const E
 }
 
 // F(X) of a layer; with `lengths`, rows of padding are zero.
-int run_layer(const Arguments& a, const std::filesystem::path& file, const Execution& execution) {
+int run_layer(const PredictArguments& a, const std::filesystem::path& file, const Execution& execution) {
   require(!a.scores, "--scores: given with a layer, whose outputs are no classes: leave it out");
   const AttentionLayer layer = load_layer(a.model, execution);
   const Array y = apply_layer(layer, load_tokens(a.data, execution), execution);
@@ -48,7 +48,7 @@ int run_layer(const Arguments& a, const std::filesystem::path& file, const Execu
   return kOk;
 }
 
-int run(const Arguments& a) {
+int run(const PredictArguments& a) {
   check_model_and_data("predict", a.model, a.data);
   const auto file = Files({a.model, a.data}).output("-o", npy_name(a.output), Stream::binary);
   const Execution execution = a.common.execution();
@@ -65,7 +65,7 @@ int run(const Arguments& a) {
 }  // namespace
 
 void add_predict(Command& app) {
-  auto a = std::make_shared<Arguments>();
+  auto a = std::make_shared<PredictArguments>();
   Command& command = app.add_command("predict", "Predict with a fitted model, or with a layer");
   command.add_positional("MODEL", a->model, "model file, or layer (.npz)");
   command.add_positional("DATA", a->data, "sets (.npz; y is not needed); for a layer examples (.npz: X)");

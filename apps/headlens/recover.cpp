@@ -15,7 +15,7 @@
 namespace headlens::app {
 namespace {
 
-struct Arguments {
+struct RecoverArguments {
   CommonOptions common;
   RecoverOptions recover;
   std::string examples, output, certificate, span_output, uncertified, form, report;
@@ -23,7 +23,7 @@ struct Arguments {
 
 // Theta and W, or the factors Q, K, V, O, as --form says. Layers of a variant have a form of their own.
 void save(const std::filesystem::path& file, const std::optional<AttentionLayer>& layer,
-          const std::optional<FactoredLayer>& factors, const Arguments& a, Certified certified) {
+          const std::optional<FactoredLayer>& factors, const RecoverArguments& a, Certified certified) {
   const bool in_factors = a.form.empty() ? !layer : a.form == "factors";
   if (layer && (!in_factors || !layer->variant.plain()))
     save_layer(file, *layer, certified);
@@ -33,7 +33,7 @@ void save(const std::filesystem::path& file, const std::optional<AttentionLayer>
     save_layer(file, factors ? *factors : factors_of(*layer), certified);
 }
 
-int run(Arguments& a) {
+int run(RecoverArguments& a) {
   a.recover.validate();
   require(a.form.empty() || a.form == "dense" || a.form == "factors", "--form: '", a.form,
           "' given, expected dense or factors");
@@ -69,7 +69,7 @@ int run(Arguments& a) {
 }  // namespace
 
 void add_recover(Command& app) {
-  auto a = std::make_shared<Arguments>();
+  auto a = std::make_shared<RecoverArguments>();
   Command& command = app.add_command("recover", "Recover the heads of an attention layer from examples");
   command.add_positional("EXAMPLES", a->examples,
                          "examples (.npz: X (n,k,d), Y (n,k,e), and lengths (n) where there is padding)");

@@ -13,7 +13,7 @@
 namespace headlens::app {
 namespace {
 
-struct Arguments {
+struct RefitArguments {
   CommonOptions common;
   WeightsOptions weights;
   RefitOptions refit;
@@ -47,13 +47,13 @@ struct Refitted {
   Tokens tokens;
 };
 
-Refitted refit_examples(const Arguments& a, const Execution& execution) {
+Refitted refit_examples(const RefitArguments& a, const Execution& execution) {
   require(a.tokens.empty(), option("tokens"), ": given, but ", a.file, " has tokens with labels of its own");
   const Examples examples = load_examples(a.file, execution);
   return {refit(examples, a.refit, execution), {examples.x, examples.lengths}};
 }
 
-Refitted refit_layer(const Arguments& a, NamedArrays arrays, const Execution& execution) {
+Refitted refit_layer(const RefitArguments& a, NamedArrays arrays, const Execution& execution) {
   require(a.weights.heads > 0 || tells_heads(arrays), option("layer-heads"),
           ": none given, but the shapes of weights do not tell their number of heads");
   HeadsSource source{.weights = a.weights};
@@ -65,7 +65,7 @@ Refitted refit_layer(const Arguments& a, NamedArrays arrays, const Execution& ex
   return {std::move(result), std::move(tokens)};
 }
 
-void save(const Arguments& a, const std::filesystem::path& file, const Refit& result,
+void save(const RefitArguments& a, const std::filesystem::path& file, const Refit& result,
           const Execution& execution) {
   if (a.like.empty()) return write_npz(file, tensors_of(result));
   NamedArrays tensors = export_refit(result, load_tensors(a.like, execution), a.weights, a.like);
@@ -75,7 +75,7 @@ void save(const Arguments& a, const std::filesystem::path& file, const Refit& re
     write_safetensors(file, {std::move(tensors), {}});
 }
 
-int run(const Arguments& a) {
+int run(const RefitArguments& a) {
   a.refit.validate();
   a.inputs.validate();
   require(a.like.empty() || a.output.ends_with(".npz") || a.output.ends_with(".safetensors"),
@@ -95,7 +95,7 @@ int run(const Arguments& a) {
 }  // namespace
 
 void add_refit(Command& app) {
-  auto a = std::make_shared<Arguments>();
+  auto a = std::make_shared<RefitArguments>();
   Command& command = app.add_command("refit",
                                      "Find the best layer with fewer heads, a smaller rank or "
                                      "shared keys and values");

@@ -13,7 +13,7 @@
 namespace headlens::app {
 namespace {
 
-struct Arguments {
+struct ReportArguments {
   CommonOptions common;
   std::vector<std::string> stores;
   std::string folder, title;
@@ -60,7 +60,7 @@ bool lies_in(const std::string& file, const std::string& folder) {
          std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end();
 }
 
-int run(const Arguments& a) {
+int run(const ReportArguments& a) {
   for (const std::string& store : a.stores)
     require(!lies_in(store, a.folder), "-o: ", store, " lies in ", a.folder,
             ", which holds nothing but the report: give another folder");
@@ -72,7 +72,7 @@ int run(const Arguments& a) {
 }  // namespace
 
 void add_report(Command& app) {
-  auto a = std::make_shared<Arguments>();
+  auto a = std::make_shared<ReportArguments>();
   Command& command = app.add_command("report", "Write a page with figures and findings from studies");
   command.add_positionals("RESULTS", a->stores, "stores that 'headlens study run' wrote (.db), one or more",
                           Needed::yes);

@@ -14,7 +14,7 @@
 namespace headlens::app {
 namespace {
 
-struct Arguments {
+struct StudyArguments {
   CommonOptions common;
   std::string study, store, output, name, format = "csv";
   std::vector<std::string> overrides, stores;
@@ -32,7 +32,7 @@ std::string shell_word(const std::string& word) {
   return out + "'";
 }
 
-std::string command_line(const Arguments& a) {
+std::string command_line(const StudyArguments& a) {
   std::string line = fmt::format("headlens study run {} -o {}", shell_word(a.study), shell_word(a.store));
   if (a.run.jobs > 0) line += fmt::format(" --jobs {}", a.run.jobs);
   if (!a.run.shard.empty()) line += " --shard " + shell_word(a.run.shard);
@@ -42,7 +42,7 @@ std::string command_line(const Arguments& a) {
   return line;
 }
 
-int run(Arguments& a) {
+int run(StudyArguments& a) {
   Files({a.study}).output("-o", a.store, Stream::refused);
   const Study study = read_study(a.study, a.overrides);
   a.run.command_line = command_line(a);
@@ -68,7 +68,7 @@ int run(Arguments& a) {
   return summary.failed > 0 ? kOutcome : kOk;
 }
 
-int merge(const Arguments& a) {
+int merge(const StudyArguments& a) {
   Files(a.stores).output("-o", a.output, Stream::refused);
   std::string line = "headlens study merge";
   for (const std::string& store : a.stores) line += " " + shell_word(store);
@@ -106,7 +106,7 @@ Tally tally(const StudyResults& results) {
   return t;
 }
 
-int status(const Arguments& a) {
+int status(const StudyArguments& a) {
   const std::vector<StudyResults> all =
       a.study.empty() ? read_results(a.store)
                       : std::vector{read_results(a.store, read_study(a.study, a.overrides))};
@@ -132,7 +132,7 @@ int status(const Arguments& a) {
   return kOk;
 }
 
-int export_table(const Arguments& a) {
+int export_table(const StudyArguments& a) {
   const auto file = Files({a.store}).output("-o", a.output, Stream::text);
   const std::vector<StudyResults> all = read_results(a.store);
   std::string names;
@@ -152,13 +152,13 @@ int export_table(const Arguments& a) {
   return kOk;
 }
 
-void add_sets(Command& command, Arguments& a) {
+void add_sets(Command& command, StudyArguments& a) {
   command.add_texts("--set", a.overrides, "KEY=VALUE",
                     "change the study, as in TOML: --set 'grid.samples=[64,128]'; may be repeated");
 }
 
 void add_run(Command& study) {
-  auto a = std::make_shared<Arguments>();
+  auto a = std::make_shared<StudyArguments>();
   Command& command = study.add_command("run", "Run the cells of a study that a store does not have yet");
   command.add_positional("STUDY", a->study, "study file (.toml)");
   command.add_text("-o,--output", a->store, "RESULTS", "store to fill (.db), made if it is missing",
@@ -179,7 +179,7 @@ void add_run(Command& study) {
 }
 
 void add_merge(Command& study) {
-  auto a = std::make_shared<Arguments>();
+  auto a = std::make_shared<StudyArguments>();
   Command& command = study.add_command("merge", "Join the stores of several machines or shards");
   command.add_positionals("RESULTS", a->stores, "stores to join (.db); none of them changes", Needed::yes);
   command.add_text("-o,--output", a->output, "ALL",
@@ -193,7 +193,7 @@ void add_merge(Command& study) {
 }
 
 void add_status(Command& study) {
-  auto a = std::make_shared<Arguments>();
+  auto a = std::make_shared<StudyArguments>();
   Command& command = study.add_command("status", "Count the cells of a store, and say why some failed");
   command.add_positional("RESULTS", a->store, "store (.db)");
   command.add_positional("STUDY", a->study, "study file to look for (default: every study of the store)",
@@ -205,7 +205,7 @@ void add_status(Command& study) {
 }
 
 void add_export(Command& study) {
-  auto a = std::make_shared<Arguments>();
+  auto a = std::make_shared<StudyArguments>();
   Command& command = study.add_command("export", "Write the cells of a study as a table");
   command.add_positional("RESULTS", a->store, "store (.db)");
   command.add_text("--format", a->format, "csv|json", "csv or json, of the table");

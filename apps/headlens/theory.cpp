@@ -13,13 +13,13 @@
 namespace headlens::app {
 namespace {
 
-struct Arguments {
+struct TheoryArguments {
   CommonOptions common;
   TheoryOptions theory;
   std::string samples = option_of<TheoryOptions>("samples").info.fallback;
 };
 
-Index parse_count(const std::string& whole, std::string_view text) {
+Index parse_sample_count(const std::string& whole, std::string_view text) {
   const auto value = parse_whole<Index>(text);
   require(value && *value >= 2, option("samples"), ": '", whole,
           "' given, expected A:B (A, 2A, 4A, ... up to B) or a list such as 100,300,1000, each 2 or more");
@@ -31,15 +31,15 @@ std::vector<Index> parse_samples(const std::string& text) {
   std::vector<Index> samples;
   const std::string_view view = text;
   if (const auto colon = text.find(':'); colon != std::string::npos) {
-    const Index first = parse_count(text, view.substr(0, colon)),
-                last = parse_count(text, view.substr(colon + 1));
+    const Index first = parse_sample_count(text, view.substr(0, colon)),
+                last = parse_sample_count(text, view.substr(colon + 1));
     require(first <= last, option("samples"), ": '", text, "' given, expected A:B with A at most B");
     for (Index n = first; n <= last && n > 0; n = n > last / 2 ? 0 : 2 * n) samples.push_back(n);
     return samples;
   }
   for (std::size_t at = 0; at <= text.size();) {
     const std::size_t comma = std::min(text.find(',', at), text.size());
-    samples.push_back(parse_count(text, view.substr(at, comma - at)));
+    samples.push_back(parse_sample_count(text, view.substr(at, comma - at)));
     at = comma + 1;
   }
   return samples;
@@ -90,7 +90,7 @@ Json columns(const Theory& theory, bool with_heads) {
   return out;
 }
 
-int run(Arguments& a) {
+int run(TheoryArguments& a) {
   a.theory.samples = parse_samples(a.samples);
   const Theory theory = evaluate_theory(a.theory, a.common.execution());
   const TaskOptions& task = a.theory.task;
@@ -119,8 +119,8 @@ int run(Arguments& a) {
   return kOk;
 }
 
-Command& add_task(Command& parent, Task task, const std::string& what) {
-  auto a = std::make_shared<Arguments>();
+Command& add_theory_task(Command& parent, Task task, const std::string& what) {
+  auto a = std::make_shared<TheoryArguments>();
   a->theory.task.task = task;
   Command& command = parent.add_command(name(task), what);
   add_target_options(command, a->theory.task);
@@ -167,17 +167,19 @@ void add_theory(Command& app) {
   const auto example = [](Command& task, const char* text) {
     task.set_footer(std::string("Example:\n  headlens theory ") + text);
   };
-  example(add_task(command, Task::power_mean, "(1/N) sum_i <beta, x_i>^p"),
+  example(add_theory_task(command, Task::power_mean, "(1/N) sum_i <beta, x_i>^p"),
           "power-mean --degree 2 --dim 16 --keys 16 --samples 64:65536");
-  example(add_task(command, Task::correlation, "(1/N) sum_i <x_0, S x_i>^p <beta, x_i>; S changes nothing"),
+  example(add_theory_task(command, Task::correlation,
+                          "(1/N) sum_i <x_0, S x_i>^p <beta, x_i>; S changes nothing"),
           "correlation --degree 1 --pure --samples 1000,3000,10000");
-  example(add_task(command, Task::native,
-                   "(1/N) sum_i c_0(<x_0, S x_i>) <beta, x_i>, c_0(s) = E relu(s + g); S changes nothing"),
-          "native --dim 8 --keys 4");
-  example(add_task(command, Task::query_power, "<beta, x_0>^p"), "query-power --degree 2 --model mlp");
-  add_task(command, Task::mixture,
-           "(1 - g) correlation + g correlation with the shift: refused, with the reason");
-  add_task(command, Task::ordered, "(1/N) sum_i a_i <beta, x_i>^p: refused, with the reason");
+  example(
+      add_theory_task(command, Task::native,
+                      "(1/N) sum_i c_0(<x_0, S x_i>) <beta, x_i>, c_0(s) = E relu(s + g); S changes nothing"),
+      "native --dim 8 --keys 4");
+  example(add_theory_task(command, Task::query_power, "<beta, x_0>^p"), "query-power --degree 2 --model mlp");
+  add_theory_task(command, Task::mixture,
+                  "(1 - g) correlation + g correlation with the shift: refused, with the reason");
+  add_theory_task(command, Task::ordered, "(1/N) sum_i a_i <beta, x_i>^p: refused, with the reason");
 }
 
 }  // namespace headlens::app

@@ -41,7 +41,7 @@ struct SculptReport {
   Carving rough, fine;
   int rounds = 0;              // of phases 4 to 6; the figures are those of the best
   std::string refinement;      // "one head" (soft attention) or "trimmed" (sharp)
-  double sum_change = 0;       // |S refined - S crude| / |S refined|
+  double sum_change = 0;       // |S refined - S crude| / |S refined|; 1 if S refined is 0
   std::vector<double> widths;  // of the body along its long directions, longest first; one more than the span
   double eigengap = 0;         // (width of the last direction in the span / width of the next)^2
   Index span_dimension = 0;    // heads - 1

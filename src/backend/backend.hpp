@@ -45,6 +45,8 @@ struct FeatureSource {
   const FeatureOptions& features;  // with the scales filled in
   bool centre = true;              // subtract the mean from every column
   Index block_sets = 0;  // sets whose features are computed at once; 0: chosen. Never changes a result.
+
+  Index keys() const { return features.kind == ModelKind::mlp ? sets.keys_of(0) : 0; }  // where equal
 };
 
 // A back end makes the objects that hold what is large. A back end that does not have one of them throws.

@@ -52,8 +52,11 @@ class Design {
   // `phase` names the pass over the features for progress.
   virtual Matrix<double> forward(MatrixView<const double> v, std::string_view phase) = 0;  // Phi V, (n, q)
   virtual Matrix<double> adjoint(MatrixView<const double> r, std::string_view phase) = 0;  // Phi^T R, (p, q)
-  // One pass each, for conjugate gradients: Phi Phi^T R, and Phi^T diag(w) Phi V (no weights: all one).
-  virtual Matrix<double> outer_product(MatrixView<const double> r, std::string_view phase) = 0;
+  // For conjugate gradients: Phi Phi^T R, and Phi^T diag(w) Phi V (no weights: all one), in one pass where a
+  // machine can.
+  virtual Matrix<double> outer_product(MatrixView<const double> r, std::string_view phase) {
+    return forward(adjoint(r, phase), phase);
+  }
   virtual Matrix<double> inner_product(MatrixView<const double> v, std::string_view phase,
                                        const std::vector<double>& weights) = 0;
   // trace(Phi Phi^T) / n. Error if it overflows: features may be finite and their squares not.
@@ -72,7 +75,15 @@ class Design {
   virtual std::vector<double> stored_means() = 0;  // of heads, in the same order
 };
 
-// stored() and stored_means() of a design of heads, whose map says where the columns of a head lie.
+// head_of_column(), stored() and stored_means() of a design of heads, whose map says where the columns of a
+// head lie.
+template <class Map>
+std::vector<Index> heads_of_columns(const Map& map) {
+  std::vector<Index> head(static_cast<std::size_t>(map.columns()), -1);
+  for (Index m = 0; m < map.heads(); ++m)
+    for (Index j = 0; j < map.width(); ++j) head[static_cast<std::size_t>(map.column_of(m, j))] = m;
+  return head;
+}
 template <class Map>
 Matrix<double> in_stored_order(const Map& map, MatrixView<const double> values) {
   Matrix<double> out(map.heads() * map.width(), values.cols);

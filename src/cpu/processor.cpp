@@ -21,9 +21,8 @@ using backend::FeatureSource;
 template <class T>
 std::unique_ptr<backend::Design> design_of(const FeatureSource& source, const Array& heads,
                                            const Context& context) {
-  const Index keys = source.features.kind == ModelKind::mlp ? source.sets.keys_of(0) : 0;
   return std::make_unique<DesignMatrix<T>>(
-      FeatureMap<T>::make(source.features, source.sets.dim(), keys, heads), source, context);
+      FeatureMap<T>::make(source.features, source.sets.dim(), source.keys(), heads), source, context);
 }
 
 class Processor final : public backend::Backend {

@@ -14,14 +14,6 @@ namespace {
 using backend::Context;
 using backend::FeatureSource;
 
-template <class T>
-std::unique_ptr<backend::Design> design_of(const FeatureSource& source, const Array& heads,
-                                           const Context& context) {
-  const Index keys = source.features.kind == ModelKind::mlp ? source.sets.keys_of(0) : 0;
-  return std::make_unique<HeadDesign<T>>(make_head_map<T>(source.features, source.sets.dim(), keys, heads),
-                                         source, context);
-}
-
 void refuse_checkpoints(const Context& context) {
   if (context.execution.checkpoint.folder.empty()) return;
   throw Error(ErrorCode::environment, message(option("backend"), ": cuda keeps no checkpoints: leave out ",
@@ -37,8 +29,7 @@ class Machine final : public backend::Backend {
   std::unique_ptr<backend::Design> make_design(const FeatureSource& source, const Array& heads,
                                                const Context& context) override {
     refuse_checkpoints(context);
-    return source.features.precision == Precision::f32 ? design_of<float>(source, heads, context)
-                                                       : design_of<double>(source, heads, context);
+    return make_head_design(source, heads, context);
   }
   backend::KernelGram make_kernel_gram(const FeatureSource& source, MatrixView<const double> targets,
                                        const Context& context) override {

@@ -13,16 +13,6 @@ Matrix<double> ShardedDesign::forward(MatrixView<const double> v, std::string_vi
   return out;
 }
 
-Matrix<double> ShardedDesign::adjoint(MatrixView<const double> r, std::string_view phase) {
-  Matrix<double> out = local_->adjoint(own_rows(r), phase);
-  sum(out);
-  return out;
-}
-
-Matrix<double> ShardedDesign::outer_product(MatrixView<const double> r, std::string_view phase) {
-  return forward(adjoint(r, phase), phase);
-}
-
 Matrix<double> ShardedDesign::inner_product(MatrixView<const double> v, std::string_view phase,
                                             const std::vector<double>& weights) {
   std::vector<double> own;

@@ -28,8 +28,11 @@ class ShardedDesign final : public backend::Design {
   void hold() override { local_->hold(); }
 
   Matrix<double> forward(MatrixView<const double> v, std::string_view phase) override;
-  Matrix<double> adjoint(MatrixView<const double> r, std::string_view phase) override;
-  Matrix<double> outer_product(MatrixView<const double> r, std::string_view phase) override;
+  Matrix<double> adjoint(MatrixView<const double> r, std::string_view phase) override {
+    Matrix<double> out = local_->adjoint(own_rows(r), phase);
+    sum(out);
+    return out;
+  }
   Matrix<double> inner_product(MatrixView<const double> v, std::string_view phase,
                                const std::vector<double>& weights) override;
   double mean_square_row() override;

@@ -50,6 +50,14 @@ std::vector<double> mean_matrix(const FeatureOptions& options, Index dim) {
   return mean;
 }
 
+double largest_mean(const FeatureOptions& options) {
+  const double bias = std::abs(*options.bias_scale);
+  if (!options.mean) return bias;
+  double largest = 0;
+  for (Index i = 0; i < options.mean->size(); ++i) largest = std::max(largest, std::abs(options.mean->at(i)));
+  return bias * largest;
+}
+
 FeatureOptions with_default_scales(FeatureOptions options, Index keys) {
   if (!options.bias_scale) options.bias_scale = options.kind == ModelKind::brfa ? 1.0 : 0.0;
   if (!options.weight_scale)

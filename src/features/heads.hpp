@@ -14,6 +14,9 @@ FeatureOptions with_default_scales(FeatureOptions options, Index keys);
 // W_0 (D, D) for tokens of `dim` coordinates; Error if the mean of the options does not fit them.
 std::vector<double> mean_matrix(const FeatureOptions& options, Index dim);
 
+// |bias_scale| times the largest entry of W_0.
+double largest_mean(const FeatureOptions& options);
+
 // (M, D, D) entries N(bias_scale W_0, weight_scale^2), of rank r about their mean with head_rank r;
 // (M, (N + 1) D) for mlp.
 // float32 models hold the float64 draws, rounded.

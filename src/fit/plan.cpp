@@ -15,7 +15,7 @@ namespace {
 using backend::Method;
 using backend::Side;
 
-constexpr double kDouble = 8;
+constexpr double kDoubleBytes = 8;
 constexpr double kFloatFrom = 1024;  // unknowns; smaller systems are solved in double outright
 
 // What an algorithm holds beside the back end, per output: vectors of n and of p numbers at its peak.
@@ -152,7 +152,7 @@ double peak_bytes(const Problem& problem, const Plan& plan, double columns, cons
       .block_sets = problem.options.block_sets,
   };
   const double n = static_cast<double>(problem.count()), q = static_cast<double>(problem.outputs);
-  const double vectors = kDouble * q * vector_items(plan.route.method, n, columns);
+  const double vectors = kDoubleBytes * q * vector_items(plan.route.method, n, columns);
   return context.machine.bytes(plan.route, shape, context.threads) + vectors;
 }
 

@@ -19,7 +19,7 @@ namespace {
 static_assert(std::endian::native == std::endian::little,
               "tensor bytes are copied to and from files as they are");
 
-constexpr std::uint64_t max_header_bytes = 100'000'000;  // the limit of the reference implementation
+constexpr std::uint64_t max_json_bytes = 100'000'000;  // the limit of the reference implementation
 
 std::string read_json(ByteReader& in) {
   expect(in, in.remaining() > 0, "not a safetensors file: it is empty");
@@ -29,8 +29,8 @@ std::string read_json(ByteReader& in) {
   in.read(&length, sizeof length);
   expect(in, length <= in.remaining(), "not a safetensors file: it announces a header of ", length,
          " bytes, but only ", in.remaining(), " follow");
-  expect(in, length <= max_header_bytes, "not a safetensors file: it announces a header of ", length,
-         " bytes, allowed are ", max_header_bytes);
+  expect(in, length <= max_json_bytes, "not a safetensors file: it announces a header of ", length,
+         " bytes, allowed are ", max_json_bytes);
   std::string json(length, '\0');
   in.read(json.data(), length);
   return json;

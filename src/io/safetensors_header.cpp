@@ -15,24 +15,24 @@
 namespace headlens::io {
 namespace {
 
-struct NamedType {
+struct TensorType {
   std::string_view name;
   DType type;
   StoredAs stored = StoredAs::itself;
 };
-constexpr std::array<NamedType, 13> types{{{"F64", DType::f64},
-                                           {"F32", DType::f32},
-                                           {"I64", DType::i64},
-                                           {"I32", DType::i32},
-                                           {"I16", DType::i16},
-                                           {"I8", DType::i8},
-                                           {"U64", DType::u64},
-                                           {"U32", DType::u32},
-                                           {"U16", DType::u16},
-                                           {"U8", DType::u8},
-                                           {"BOOL", DType::boolean},
-                                           {"BF16", DType::f32, StoredAs::bfloat16},
-                                           {"F16", DType::f32, StoredAs::float16}}};
+constexpr std::array<TensorType, 13> tensor_types{{{"F64", DType::f64},
+                                                   {"F32", DType::f32},
+                                                   {"I64", DType::i64},
+                                                   {"I32", DType::i32},
+                                                   {"I16", DType::i16},
+                                                   {"I8", DType::i8},
+                                                   {"U64", DType::u64},
+                                                   {"U32", DType::u32},
+                                                   {"U16", DType::u16},
+                                                   {"U8", DType::u8},
+                                                   {"BOOL", DType::boolean},
+                                                   {"BF16", DType::f32, StoredAs::bfloat16},
+                                                   {"F16", DType::f32, StoredAs::float16}}};
 constexpr std::array<std::string_view, 3> fields{"dtype", "shape", "data_offsets"};
 
 // One tensor as it was found.
@@ -124,8 +124,8 @@ class HeaderHandler {
   void finish_tensor() {
     for (const std::string_view field : fields)
       if (!draft_.seen.contains(field)) fail_tensor(fmt::format("has no '{}'", field));
-    const auto type = std::ranges::find(types, draft_.type, &NamedType::name);
-    if (type == types.end())
+    const auto type = std::ranges::find(tensor_types, draft_.type, &TensorType::name);
+    if (type == tensor_types.end())
       fail_tensor(
           fmt::format("its dtype is '{}'; allowed are F64, F32, BF16, F16, I64 to I8, U64 to U8 and BOOL",
                       printable_name(draft_.type)));
@@ -192,7 +192,7 @@ SafetensorsHeader parse_safetensors_header(std::string_view json, const std::str
 }
 
 std::string_view safetensors_name(DType type) {
-  return std::ranges::find(types, type, &NamedType::type)->name;
+  return std::ranges::find(tensor_types, type, &TensorType::type)->name;
 }
 
 }  // namespace headlens::io

@@ -1,10 +1,11 @@
-// Matrices as vectors: inner products, norms, sums and copies.
+// Matrices as vectors: inner products, norms, sums, copies and transposes.
 //
 // Products are summed in double, row by row, whatever the precision of the entries: the rounding error grows
 // with the columns and with the rows, not with their product.
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 
 #include "linalg/matrix.hpp"
 
@@ -26,10 +27,29 @@ inline double inner_product(const Matrix<double>& a, const Matrix<double>& b) {
 
 inline double squared_norm(MatrixView<const double> a) { return inner_product(a, a); }
 
+inline double dot(const double* a, const double* b, Index size) {
+  double sum = 0;
+  for (Index j = 0; j < size; ++j) sum += a[j] * b[j];
+  return sum;
+}
+// Divides the row by its length, which is returned.
+inline double normalise(double* row, Index size) {
+  const double length = std::sqrt(dot(row, row, size)), inverse = 1 / length;
+  for (Index j = 0; j < size; ++j) row[j] *= inverse;
+  return length;
+}
+
 template <class T>
 Matrix<T> copy_of(const Matrix<T>& a) {
   Matrix<T> out(a.rows(), a.cols());
   std::copy_n(a.data(), a.rows() * a.cols(), out.data());
+  return out;
+}
+
+inline Matrix<double> transposed(MatrixView<const double> a) {
+  Matrix<double> out(a.cols, a.rows);
+  for (Index i = 0; i < a.rows; ++i)
+    for (Index j = 0; j < a.cols; ++j) out(j, i) = a(i, j);
   return out;
 }
 

@@ -26,7 +26,7 @@ constexpr Index kSearchRows = 128;       // a wrong convention misses by percent
 constexpr double kLargestError = 1e100;  // shapes that a change does not allow, and overflow, have more
 constexpr Index kBlameRows = 384;  // a refit of the outputs of a head has some tens of unknowns per output
 
-struct Problem {
+struct CheckProblem {
   std::optional<AttentionWeights> weights;
   WeightsOptions options;
   LayerHeads as_stored;
@@ -60,7 +60,7 @@ struct Missed {
   }
 };
 
-Missed residual_of(const Problem& p, const LayerHeads& layer, const std::vector<View>& views) {
+Missed residual_of(const CheckProblem& p, const LayerHeads& layer, const std::vector<View>& views) {
   const Array& y = p.data.examples.y;
   const auto count = static_cast<Index>(views.size());
   Missed out;
@@ -84,7 +84,7 @@ Missed residual_of(const Problem& p, const LayerHeads& layer, const std::vector<
   return out;
 }
 
-Missed missed_under(const Problem& p, const Convention& c, Index examples) {
+Missed missed_under(const CheckProblem& p, const Convention& c, Index examples) {
   const std::optional<LayerHeads> layer = heads_under(c, p.as_stored, p.weights, p.options);
   if (!layer) return {.squares = 1e300, .label_squares = 1};
   return residual_of(p, *layer, p.views(examples, c, *layer));
@@ -92,7 +92,7 @@ Missed missed_under(const Problem& p, const Convention& c, Index examples) {
 
 // All conventions that were tried, by name.
 struct Search {
-  const Problem& problem;
+  const CheckProblem& problem;
   Index examples = 0;
   std::map<std::string, double> errors;
   std::map<std::string, Convention> conventions;
@@ -111,7 +111,7 @@ struct Search {
 };
 
 void search_conventions(Search& search, const Execution& execution) {
-  const Problem& p = search.problem;
+  const CheckProblem& p = search.problem;
   const auto kinds = matching::changes_of(p.as_stored, p.weights, p.options, !p.data.lengths.empty());
   const auto changed = [](Convention c, const Change& change) {
     change.apply(c, change.rotary);
@@ -146,7 +146,7 @@ struct Blamed {
   bool repaired(double tolerance) const { return !damage.empty() && damage.back().error <= tolerance; }
 };
 
-Blamed blame_heads(const Problem& p, const Convention& c, Index examples, double tolerance) {
+Blamed blame_heads(const CheckProblem& p, const Convention& c, Index examples, double tolerance) {
   const LayerHeads layer = *heads_under(c, p.as_stored, p.weights, p.options);
   std::vector<View> views = p.views(examples, c, layer);
   Missed missed = residual_of(p, layer, views);
@@ -175,7 +175,7 @@ std::vector<std::string> suspicious_conventions(const std::vector<TriedConventio
 }
 
 // A wrong head may make a wrong convention look best: the one that needs the fewest heads refitted is right.
-void find_damage(const Problem& p, Search& search, const Execution& execution, Check& out) {
+void find_damage(const CheckProblem& p, Search& search, const Execution& execution, Check& out) {
   const std::vector<std::string> candidates = suspicious_conventions(out.tried);
   std::optional<Blamed> best;
   for (std::size_t i = 0; i < candidates.size(); ++i) {
@@ -241,8 +241,8 @@ Check check_tensors(NamedArrays tensors, const HeadsSource& source, const CheckE
                     const CheckOptions& options, const std::string& name, const Execution& execution) {
   options.validate();
   const Heed heed(execution);
-  Problem p{std::nullopt, source.weights, find_heads(tensors, source, name, execution).front(), data,
-            thread_count(execution)};
+  CheckProblem p{std::nullopt, source.weights, find_heads(tensors, source, name, execution).front(), data,
+                 thread_count(execution)};
   if (tensors.count("Theta") + tensors.count("Q") == 0) {
     p.weights = find_weights(std::move(tensors), source.weights, name);
     if (p.weights->q.rank() != 2) p.weights.reset();  // stacked layers: their storage is not searched

@@ -5,23 +5,10 @@
 #include "base/parallel.hpp"
 #include "linalg/blas.hpp"
 #include "linalg/qr.hpp"
+#include "linalg/vector_space.hpp"
 
 namespace headlens::matching {
 namespace {
-
-double sum_of_squares(MatrixView<const double> a) {
-  double sum = 0;
-  for (Index i = 0; i < a.rows; ++i)
-    for (Index j = 0; j < a.cols; ++j) sum += a(i, j) * a(i, j);
-  return sum;
-}
-
-Matrix<double> transposed(MatrixView<const double> a) {
-  Matrix<double> out(a.cols, a.rows);
-  for (Index i = 0; i < a.rows; ++i)
-    for (Index j = 0; j < a.cols; ++j) out(j, i) = a(i, j);
-  return out;
-}
 
 // |L R^T|^2, by QR where L and R are tall: a difference of nearly equal products keeps its digits.
 double product_norm(Matrix<double> left, Matrix<double> right) {
@@ -30,7 +17,7 @@ double product_norm(Matrix<double> left, Matrix<double> right) {
   if (right.rows() >= rank) right = transposed(TallQr(std::move(right)).factor());
   Matrix<double> product(left.rows(), right.rows());
   gemm(Trans::no, Trans::yes, 1.0, left, right, 0.0, product);
-  return sum_of_squares(product);
+  return squared_norm(product);
 }
 
 // Columns of a factor, each with a sign.

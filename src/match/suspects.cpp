@@ -6,6 +6,7 @@
 #include "base/parallel.hpp"
 #include "linalg/blas.hpp"
 #include "linalg/svd.hpp"
+#include "linalg/vector_space.hpp"
 
 namespace headlens::matching {
 namespace {
@@ -61,13 +62,6 @@ void remove_span(MatrixView<const double> basis, MatrixView<double> rows) {
   Matrix<double> coordinates(rows.rows, basis.rows);
   gemm(Trans::no, Trans::yes, 1.0, rows, basis, 0.0, coordinates);
   gemm(Trans::no, Trans::no, -1.0, coordinates, basis, 1.0, rows);
-}
-
-Matrix<double> transposed(MatrixView<const double> a) {
-  Matrix<double> out(a.cols, a.rows);
-  for (Index i = 0; i < a.rows; ++i)
-    for (Index j = 0; j < a.cols; ++j) out(j, i) = a(i, j);
-  return out;
 }
 
 // What every refit needs of every head.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/log_gamma.hpp"
 #include "headlens/error.hpp"
 #include "match/unrelated.hpp"
 
@@ -53,9 +54,8 @@ Judgement judge(const std::vector<MatchedHead>& heads, double rivals, const With
   // Too few pairs for any p-value below the level.
   out.null = MatchNull::rotations;
   const double most = std::max(rivals, static_cast<double>(count));
-  out.p_value =
-      chance_of_rotations(sum, 2 * count, dimension_of(like),
-                          std::lgamma(most + 1) - std::lgamma(most - static_cast<double>(count) + 1));
+  out.p_value = chance_of_rotations(sum, 2 * count, dimension_of(like),
+                                    log_gamma(most + 1) - log_gamma(most - static_cast<double>(count) + 1));
   return out;
 }
 

@@ -40,16 +40,20 @@ std::string MpiCommunicator::name() const {
   return all.substr(0, all.find(','));
 }
 
-// What moves is there already: no sleep, but whoever else wants this core may have it.
-void MpiCommunicator::finish(MPI_Request request) {
+void MpiCommunicator::wait_for(MPI_Request request, const std::function<void()>& pause) {
   waiting_ = true;
   for (int done = 0;;) {
     MPI_Test(&request, &done, MPI_STATUS_IGNORE);
     waiting_ = done == 0;
     if (!waiting_) return;
     heeding_();
-    sched_yield();
+    pause();
   }
+}
+
+// What moves is there already: no sleep, but whoever else wants this core may have it.
+void MpiCommunicator::finish(MPI_Request request) {
+  wait_for(request, [] { sched_yield(); });
 }
 
 // Other ranks may be at work for long: the longer they are, the longer this one sleeps between two looks.
@@ -57,19 +61,14 @@ void MpiCommunicator::meet() {
   MPI_Request request = MPI_REQUEST_NULL;
   MPI_Ibarrier(comm_, &request);
   const auto start = Clock::now();
-  waiting_ = true;
-  for (int done = 0;;) {
-    MPI_Test(&request, &done, MPI_STATUS_IGNORE);
-    waiting_ = done == 0;
-    if (!waiting_) return;
-    heeding_();
+  wait_for(request, [start] {
     const auto waited = Clock::now() - start;
     if (waited < std::chrono::milliseconds(1))
       sched_yield();
     else
       std::this_thread::sleep_for(std::clamp<Clock::duration>(waited / 50, std::chrono::microseconds(20),
                                                               std::chrono::milliseconds(2)));
-  }
+  });
 }
 
 void MpiCommunicator::reduce(void* values, std::size_t count, MPI_Datatype type, MPI_Op operation) {

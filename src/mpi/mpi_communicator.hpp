@@ -7,6 +7,8 @@
 
 #include <mpi.h>
 
+#include <functional>
+
 #include "comm/communicator.hpp"
 #include "comm/plugin.hpp"
 
@@ -39,6 +41,7 @@ class MpiCommunicator final : public comm::Communicator {
   void broadcast(std::byte* bytes, std::size_t count, int root);
   void meet();  // waits until all ranks are here, with sleep
   void finish(MPI_Request request);
+  void wait_for(MPI_Request request, const std::function<void()>& pause);
 
   comm::Heeding heeding_;
   MPI_Comm comm_ = MPI_COMM_NULL, words_ = MPI_COMM_NULL;

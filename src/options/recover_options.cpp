@@ -24,6 +24,52 @@ Option<RecoverOptions> method_row() {
       choice<&O::method>()};
 }
 
+Option<RecoverOptions> rank_row() {
+  using O = RecoverOptions;
+  return {
+      {.name = "rank",
+       .shown = "r",
+       .help = "rank of the heads: auto, full (every entry of Theta is an unknown) or a number",
+       .more =
+           ": [heads in factors](recovery.md#layers-of-the-size-people-have) are what auto takes for tokens "
+           "of more than 48 coordinates"},
+      &O::rank};
+}
+
+Option<RecoverOptions> variant_row() {
+  using O = RecoverOptions;
+  return {{.name = "variant",
+           .help = message(
+               "auto tries the usual masks, biases and rotary positions and names the simplest that explains "
+               "the labels (with ",
+               option("heads"), "); given takes the three options below")},
+          choice<&O::choice>()};
+}
+
+Option<RecoverOptions> best_fit_row() {
+  using O = RecoverOptions;
+  return {
+      {.name = "best-fit",
+       .help = "the best layer of the given number of heads for labels of any origin, with its excess error; "
+               "never called recovered",
+       .more = "; see "
+               "[labels that are not those of a layer](recovery.md#labels-that-are-not-those-of-a-layer); "
+               "varpro only"},
+      &O::best_fit};
+}
+
+Option<RecoverOptions> time_limit_row() {
+  using O = RecoverOptions;
+  return {{.name = "time-limit",
+           .shown = "T",
+           .help = "seconds after which to stop with a status",
+           .more = ", whatever the method is at",
+           .nothing = "none",
+           .unset = "none",
+           .range = above(0)},
+          &O::time_limit_seconds};
+}
+
 }  // namespace
 
 template <>
@@ -38,19 +84,8 @@ const std::vector<Option<RecoverOptions>>& options_of<RecoverOptions>() {
        &O::heads},
       {{.name = "max-heads", .shown = "M", .help = "most heads that auto tries", .range = at_least(1)},
        &O::max_heads},
-      {{.name = "rank",
-        .shown = "r",
-        .help = "rank of the heads: auto, full (every entry of Theta is an unknown) or a number",
-        .more =
-            ": [heads in factors](recovery.md#layers-of-the-size-people-have) are what auto takes for tokens "
-            "of more than 48 coordinates"},
-       &O::rank},
-      {{.name = "variant",
-        .help = message(
-            "auto tries the usual masks, biases and rotary positions and names the simplest that explains "
-            "the labels (with ",
-            option("heads"), "); given takes the three options below")},
-       choice<&O::choice>()},
+      rank_row(),
+      variant_row(),
       {{.name = "mask",
         .help = "tokens that a token sees: all, or those up to itself (causal)",
         .more = "; see [layers as people have them](layers.md)"},
@@ -76,22 +111,8 @@ const std::vector<Option<RecoverOptions>>& options_of<RecoverOptions>() {
         .help = "steps of gradient descent for each start",
         .range = at_least(1)},
        &O::steps},
-      {{.name = "best-fit",
-        .help =
-            "the best layer of the given number of heads for labels of any origin, with its excess error; "
-            "never called recovered",
-        .more = "; see "
-                "[labels that are not those of a layer](recovery.md#labels-that-are-not-those-of-a-layer); "
-                "varpro only"},
-       &O::best_fit},
-      {{.name = "time-limit",
-        .shown = "T",
-        .help = "seconds after which to stop with a status",
-        .more = ", whatever the method is at",
-        .nothing = "none",
-        .unset = "none",
-        .range = above(0)},
-       &O::time_limit_seconds},
+      best_fit_row(),
+      time_limit_row(),
       {{.name = "seed", .shown = "S", .help = "seed of the starts"}, &O::seed},
   });
   return rows;

@@ -14,7 +14,7 @@ namespace headlens::recovery {
 namespace {
 
 constexpr double kRate = 1e-2;  // in units in which tokens and labels have size one
-constexpr double kMean = 0.9, kSquare = 0.999, kSmall = 1e-8;  // as in the paper of Adam
+constexpr double kMean = 0.9, kSquare = 0.999, kAdamSmall = 1e-8;  // as in the paper of Adam
 constexpr int kTracePoints = 200;
 
 // One array of parameters with its running means.
@@ -34,7 +34,7 @@ struct Moving {
       double &m = mean.data()[i], &s = square.data()[i];
       m += (1 - kMean) * (g - m);
       s += (1 - kSquare) * (g * g - s);
-      value.data()[i] -= rate * (m / mean_share) / (std::sqrt(s / square_share) + kSmall);
+      value.data()[i] -= rate * (m / mean_share) / (std::sqrt(s / square_share) + kAdamSmall);
     }
   }
 };

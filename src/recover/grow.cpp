@@ -12,9 +12,9 @@
 namespace headlens::recovery {
 namespace {
 
-constexpr double kApart = 1e-2;  // of Theta: how far a head that may be two is pulled apart
-constexpr double kHelps = 0.1;   // of |residual|: less left by more heads is no chance
-constexpr double kSome = 0.7;    // of |residual|^2: the first of two missing heads explains some of it
+constexpr double kApart = 1e-2;       // of Theta: how far a head that may be two is pulled apart
+constexpr double kGrowthHelps = 0.1;  // of |residual|: less left by more heads is no chance
+constexpr double kSome = 0.7;         // of |residual|^2: the first of two missing heads explains some of it
 constexpr int kMostHeads = 3;
 constexpr int kFreshStarts = 2;
 
@@ -131,7 +131,7 @@ std::optional<Linearisation> grow(const Split& split, const Linearisation& from,
     if (!at) break;
     if (explained(*at)) return round == 0 ? std::move(at) : shed(split, std::move(*at), effort);
     if (mean_squares(*at) > kSome * mean_squares(from)) break;
-    if (mean_squares(*at) < kHelps * kHelps * mean_squares(helpful ? *helpful : from)) {
+    if (mean_squares(*at) < kGrowthHelps * kGrowthHelps * mean_squares(helpful ? *helpful : from)) {
       helpful.emplace(std::move(*at));
       at.emplace(*linearise(dense_examples(split, helpful->theta.cols() / from.theta.rows()), helpful->theta,
                             effort.threads()));

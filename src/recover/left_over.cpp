@@ -15,11 +15,11 @@
 namespace headlens::recovery {
 namespace {
 
-constexpr int kFreshStarts = 2;
-constexpr int kMostHeads = 3;    // added one after the other
-constexpr double kMostly = 0.1;  // of what is left, after a fit that needs no other
-constexpr double kHelps = 0.1;   // of the held-out error: less left by another head is no chance
-constexpr double kApart = 1e-2;  // of Theta: how far a head that may be two is pulled apart
+constexpr int kOtherStarts = 2;
+constexpr int kMostAdded = 3;          // added one after the other
+constexpr double kMostly = 0.1;        // of what is left, after a fit that needs no other
+constexpr double kHeadHelps = 0.1;     // of the held-out error: less left by another head is no chance
+constexpr double kPulledApart = 1e-2;  // of Theta: how far a head that may be two is pulled apart
 
 // What the candidate leaves of the labels, in units of the size of a training entry.
 struct Residuals {
@@ -52,7 +52,7 @@ double held_out_z(const Split& left, const Candidate& fitted, int threads) {
 Matrix<double> pair_around(const Matrix<double>& theta, Index i, std::uint64_t seed) {
   const Index d = theta.rows();
   const MatrixView<const double> head = theta.view().block(0, i * d, d, d);
-  const double size = kApart * std::max(std::sqrt(squared_norm(head)), 0.1) / static_cast<double>(d);
+  const double size = kPulledApart * std::max(std::sqrt(squared_norm(head)), 0.1) / static_cast<double>(d);
   Stream stream(seed, "pair", static_cast<std::uint64_t>(i));
   Matrix<double> out(d, 2 * d);
   for (Index a = 0; a < d; ++a)
@@ -94,7 +94,7 @@ LeftOver find_left_over(const Split& split, const Candidate& candidate, std::uin
     if (z > out.z) out = {z, joined(candidate.theta, head, fitted.theta)};
     return fitted.held_out_error < kMostly;
   };
-  for (int start = 0; start < kFreshStarts && !effort.expired(); ++start)
+  for (int start = 0; start < kOtherStarts && !effort.expired(); ++start)
     if (attempt(-1, random_start(d, 1, seed, start), 1e-3)) return out;
   // The W of two heads that are nearly the same are large and opposite, which a ridge forbids.
   for (Index i = 0; i < candidate.heads() && !effort.expired(); ++i)
@@ -108,13 +108,13 @@ bool is_beyond_factors(const Split& split, Index heads) {
 }
 
 Candidate grow_large(const Split& split, Candidate candidate, std::uint64_t seed, Effort& effort) {
-  for (int round = 0; round < kMostHeads && !effort.expired(); ++round) {
+  for (int round = 0; round < kMostAdded && !effort.expired(); ++round) {
     if (examples_per_unknown(split, candidate.heads() + 1) < kFewestEquations) break;
     LeftOver more = find_left_over(split, candidate, seed, effort);
     if (!more.is_head()) break;
     const LmOptions on{.ridge = 0, .mu = 1e-5, .stall_steps = 12};
     Candidate next = solve_from(split, std::move(more.theta), on, "grow", effort);
-    if (!(next.held_out_error < kHelps * candidate.held_out_error)) break;
+    if (!(next.held_out_error < kHeadHelps * candidate.held_out_error)) break;
     candidate = last_digits(split, std::move(next), effort);
     if (explained(split, candidate, effort.threads())) break;
   }

@@ -18,7 +18,7 @@ using backend::Step;
 constexpr double kSmallestRidge = 1e-14;
 constexpr int kMaxRejections = 14;
 constexpr std::size_t kLinger = 5;
-constexpr double kLittle = 0.9;
+constexpr double kLittle = 0.9, kMuch = 0.1;  // of squares
 
 // The gradient and the cost are in double. The equations of a step are solved in float, and again in double
 // where the step was rejected.
@@ -152,6 +152,11 @@ LmResult Minimisation::run(const std::function<bool()>& expired, const LmProgres
     flat_ = step.predicted < options_.flat * point_->cost ? flat_ + 1 : 0;
     if (flat_ == 3) return ended(LmStatus::minimum);
     try_step(step);
+    const bool capped = options_.ends_capped && step.inner >= options_.max_inner;
+    if (capped && relative_squares() > kMuch * result.relative_squares) {
+      result.relative_squares = relative_squares();
+      return ended(LmStatus::capped);
+    }
   }
   return ended(LmStatus::out_of_steps);
 }

@@ -20,7 +20,8 @@ struct LmOptions {
   double mu = 1e-2;
   double tolerance = 1e-27;  // on |r|^2 / |Y|^2: just above the floor that rounding leaves
   int max_steps = 250;
-  int max_inner = 200;     // CG iterations per step
+  int max_inner = 200;       // CG iterations per step
+  bool ends_capped = false;  // ends at a step that max_inner iterations do not solve and that wins little
   double tightest = 1e-4;  // relative error to which the equations of a step are solved: what float can give
   int stall_steps = 30;    // no progress over this many steps ends the run
   double stall_factor = 0.9;
@@ -32,7 +33,7 @@ struct LmOptions {
   std::function<bool(const backend::LayerProblem&, const backend::LayerPoint&)> is_noise;
 };
 
-enum class LmStatus { converged, minimum, stalled, out_of_steps, out_of_time };
+enum class LmStatus { converged, minimum, stalled, capped, out_of_steps, out_of_time };
 
 struct LmResult {
   LmStatus status = LmStatus::stalled;

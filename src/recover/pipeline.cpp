@@ -59,7 +59,7 @@ double predicted_bytes(const Split& split, Index heads) {
 }
 
 template <class Work>
-auto timed(Certificate& certificate, const std::string& name, Work&& work) {
+auto timed_phase(Certificate& certificate, const std::string& name, Work&& work) {
   Phase phase{name, 0};
   auto result = recovery::timed(phase.seconds, work);
   certificate.phases.push_back(std::move(phase));
@@ -71,14 +71,15 @@ void test_noisy(const Split& split, const Units& units, const Starts& starts, Ef
                 Certificate& certificate) {
   const RecoverOptions& options = starts.options;
   const bool sculpted = options.method == RecoverMethod::sculpt;
-  if (sculpted) timed(certificate, "starts", [&] { return seek_agreement(split, starts, effort, found), 0; });
+  if (sculpted)
+    timed_phase(certificate, "starts", [&] { return seek_agreement(split, starts, effort, found), 0; });
   if ((options.heads || sculpted) && found.challenge.agrees)
     found.challenge.more_heads_help = more_heads_help(split, found, starts, effort, certificate);
   if (!found.challenge.agrees || found.challenge.more_heads_help || effort.expired()) return;
   if (!options.heads || looks_degenerate(found.best))
-    found.best =
-        timed(certificate, "reduce", [&] { return reduce(split, std::move(found.best), 0.02, effort); });
-  found.best = timed(certificate, "polish", [&] {
+    found.best = timed_phase(certificate, "reduce",
+                             [&] { return reduce(split, std::move(found.best), 0.02, effort); });
+  found.best = timed_phase(certificate, "polish", [&] {
     const LmOptions tight{.ridge = 1e-14, .mu = 1e-6, .stall_steps = 8, .flat = kTight};
     return solve_from(split, std::move(found.best.theta), tight, "polish", effort);
   });
@@ -95,15 +96,15 @@ void test_noisy(const Split& split, const Units& units, const Starts& starts, Ef
   // sharpen().
   if (found.challenge.leaves_noise && found.best.held_out_error < kNear &&
       is_beyond_factors(split, found.best.heads())) {
-    const LeftOver left = timed(certificate, "left over",
-                                [&] { return find_left_over(split, found.best, options.seed, effort); });
+    const LeftOver left = timed_phase(
+        certificate, "left over", [&] { return find_left_over(split, found.best, options.seed, effort); });
     found.challenge.leaves_noise = !left.is_head();
     certificate.residual_z = std::max(*certificate.residual_z, left.z);
   }
-  found.challenge.returns = timed(
+  found.challenge.returns = timed_phase(
       certificate, "nudge", [&] { return returns_after_nudge(split, found.best, options.seed, effort); });
-  timed(certificate, "error bars",
-        [&] { return describe_noisy(split, found.best, units, options.seed, effort, certificate); });
+  timed_phase(certificate, "error bars",
+              [&] { return describe_noisy(split, found.best, units, options.seed, effort, certificate); });
   certificate.heads_in_doubt = heads_beyond(certificate, kWidestNoisyBar);
   found.challenge.bars_tell = !certificate.per_head.empty() && certificate.heads_in_doubt.empty();
 }
@@ -114,8 +115,8 @@ Proof test_exact(const Split& split, const Units& units, const RecoverOptions& o
   const Split enough = first_examples(split, found.best.heads());  // a part shows what all of them would
   if (!options.heads || looks_degenerate(found.best))
     found.best =
-        timed(certificate, "reduce", [&] { return reduce(enough, std::move(found.best), 0, effort); });
-  found.best = timed(certificate, "polish", [&] {
+        timed_phase(certificate, "reduce", [&] { return reduce(enough, std::move(found.best), 0, effort); });
+  found.best = timed_phase(certificate, "polish", [&] {
     return sharpen(split, std::move(found.best), !options.heads, options.seed, effort);
   });
   const bool has_last_digit =  // by a factor of all examples, which no other solver can better
@@ -123,9 +124,9 @@ Proof test_exact(const Split& split, const Units& units, const RecoverOptions& o
       dense_examples(split, found.best.heads()).train_x.rows == split.train_x.rows;
   if (!has_last_digit && !explained(split, found.best, effort.threads()))
     found.best =
-        timed(certificate, "polish", [&] { return last_digits(split, std::move(found.best), effort); });
-  return timed(certificate, "error bars",
-               [&] { return prove(split, found.best, units.theta_weights(), options.seed, effort); });
+        timed_phase(certificate, "polish", [&] { return last_digits(split, std::move(found.best), effort); });
+  return timed_phase(certificate, "error bars",
+                     [&] { return prove(split, found.best, units.theta_weights(), options.seed, effort); });
 }
 
 // The heads as the method finds them.
@@ -158,8 +159,9 @@ Proof test_heads(const Split& split, const Units& units, const Starts& starts, E
     return prove(split, found.best, units.theta_weights(), options.seed, effort);
   }
   if (found.best.held_out_error > kProof && found.best.held_out_error < kNear)
-    found.best = timed(certificate, "polish",
-                       [&] { return sharpen(split, std::move(found.best), false, options.seed, effort); });
+    found.best = timed_phase(certificate, "polish", [&] {
+      return sharpen(split, std::move(found.best), false, options.seed, effort);
+    });
   if (found.best.held_out_error > kProof) test_noisy(split, units, starts, effort, found, certificate);
   if (found.best.held_out_error > kProof) return {};
   return test_exact(split, units, options, effort, found, certificate);
@@ -202,8 +204,9 @@ void recover_heads(const Split& split, const Units& units, const RecoverOptions&
   Starts starts{options, {}};
   Found found;
   const bool found_in_time = effort.in_time([&] {
-    starts.span = timed(certificate, "starts", [&] { return make_starts(split, options, effort).span; });
-    found = timed(certificate, "search", [&] { return find_heads(split, starts, effort, recovery); });
+    starts.span =
+        timed_phase(certificate, "starts", [&] { return make_starts(split, options, effort).span; });
+    found = timed_phase(certificate, "search", [&] { return find_heads(split, starts, effort, recovery); });
   });
   if (!found_in_time) found = {where_it_was(split, effort), {}};
   certificate.moment_values = starts.span.values;

@@ -11,7 +11,7 @@
 namespace headlens::recovery {
 namespace {
 
-constexpr int kMostSteps = 100, kMostRejections = 10;
+constexpr int kMostPolishSteps = 100, kMostRejections = 10;
 constexpr double kFirstDamping = 1e-12, kLeastDamping = 1e-15;  // in units of the squared columns of P_perp J
 constexpr double kSlow = 0.9;  // of the squared residual: what is left after a step that hardly helps
 constexpr int kSlowSteps = 10;
@@ -59,7 +59,7 @@ std::optional<Linearisation> polish(const Split& dense, Linearisation at, const 
   const Index heads = at.theta.cols() / at.theta.rows();
   double damping = 0;
   int rejections = 0, slow = 0;
-  for (int step = 0; step < kMostSteps && rejections < kMostRejections && slow < kSlowSteps; ++step) {
+  for (int step = 0; step < kMostPolishSteps && rejections < kMostRejections && slow < kSlowSteps; ++step) {
     const double relative = at.squares / y_squares;
     effort.trace.push_back({phase, heads, effort.seconds(), std::sqrt(relative), step, {}});
     effort.report(phase, step, relative, heads);

@@ -18,9 +18,9 @@
 namespace headlens::recovery {
 namespace {
 
-constexpr Index kBlockRows = 512;  // tokens in a block, about
-constexpr int kRounds = 6;         // of the power iteration
-constexpr int kMixtures = 24;      // tried for one start
+constexpr Index kSpectralRows = 512;   // tokens in a block, about
+constexpr int kPowerRounds = 6;        // of the power iteration
+constexpr int kSpectralMixtures = 24;  // tried for one start
 constexpr double kScales[] = {0.7, 1.5, 3};
 
 // C of the header in place of D: rows a q + j of one example.
@@ -43,7 +43,7 @@ struct Moment {
   Matrix<double> product(MatrixView<const double> left, MatrixView<const double> right,
                          const Matrix<double>& a) const {
     const Index k = tokens, d = x.cols, q = a.cols() / d;
-    const Index examples = x.rows / k, step = std::max<Index>(1, kBlockRows / k);
+    const Index examples = x.rows / k, step = std::max<Index>(1, kSpectralRows / k);
     std::vector<Matrix<double>> parts(static_cast<std::size_t>(tile_count(examples, step)));
     parallel_for(threads, tile_count(examples, step), [&](Index tile, int) {
       const Tile here = tile_at(examples, step, tile);
@@ -130,7 +130,7 @@ HeadSpan head_span(const Split& split, Index count, std::uint64_t seed, Effort& 
   Stream stream(seed, "spectral");
   for (Index i = 0; i < e * q * d; ++i) right.data()[i] = stream.normal();
   HeadSpan span;
-  for (int round = 0; round < kRounds && !effort.expired(); ++round) {
+  for (int round = 0; round < kPowerRounds && !effort.expired(); ++round) {
     Matrix<double> columns = as_columns(moment.product(moment.x, moment.y, right), d);
     if (!orthonormalise_columns(columns, effort.threads()).ok()) return {};  // T has fewer directions
     right = moment.product(moment.y, moment.x, as_blocks(columns, d));
@@ -164,8 +164,8 @@ Matrix<double> spectral_start(const Split& split, const HeadSpan& span, Index he
   const std::unique_ptr<backend::LayerPoint> point = problem->make_point();
   Matrix<double> best = random_start(d, heads, seed, start);
   double lowest = -1;
-  for (int trial = 0; trial < kMixtures && !effort.expired(); ++trial) {
-    Stream stream(seed, "mixture", static_cast<std::uint64_t>(start * kMixtures + trial));
+  for (int trial = 0; trial < kSpectralMixtures && !effort.expired(); ++trial) {
+    Stream stream(seed, "mixture", static_cast<std::uint64_t>(start * kSpectralMixtures + trial));
     const double scale = kScales[trial % std::size(kScales)];
     Matrix<double> theta = Matrix<double>::zeros(d, heads * d);
     for (Index i = 0; i < heads; ++i) {

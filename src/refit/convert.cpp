@@ -5,6 +5,7 @@
 #include "headlens/error.hpp"
 #include "linalg/blas.hpp"
 #include "linalg/svd.hpp"
+#include "linalg/vector_space.hpp"
 #include "refit/head_factors.hpp"
 #include "refit/starts.hpp"
 

@@ -40,13 +40,6 @@ Matrix<double> weighed(MatrixView<const double> a, const std::vector<double>& va
 
 }  // namespace
 
-Matrix<double> transposed(MatrixView<const double> a) {
-  Matrix<double> out(a.cols, a.rows);
-  for (Index i = 0; i < a.rows; ++i)
-    for (Index j = 0; j < a.cols; ++j) out(j, i) = a(i, j);
-  return out;
-}
-
 Matrix<double> beside(const std::vector<MatrixView<const double>>& parts) {
   Index columns = 0;
   for (const auto& part : parts) columns += part.cols;

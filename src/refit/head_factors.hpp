@@ -28,7 +28,6 @@ double product_of(MatrixView<const double> a, MatrixView<const double> b, Matrix
 double theta_product(const Head& a, const Head& b);  // <Theta_a, Theta_b>
 double w_product(const Head& a, const Head& b);
 
-Matrix<double> transposed(MatrixView<const double> a);
 Matrix<double> beside(const std::vector<MatrixView<const double>>& parts);  // [A B ..]
 Matrix<double> block_diagonal(const std::vector<MatrixView<const double>>& parts);
 

@@ -16,7 +16,7 @@ std::string row(const std::string& term, const std::string& text) {
   return text.empty() ? "" : fmt::format("<dt>{}</dt><dd>{}</dd>\n", term, html(text));
 }
 
-std::string listed(const std::set<std::string>& items) {
+std::string joined(const std::set<std::string>& items) {
   std::string text;
   for (const std::string& item : items)
     if (!item.empty()) text += (text.empty() ? "" : ", ") + item;
@@ -62,8 +62,8 @@ std::string provenance(const StudyResults& results) {
   finished.erase("");
   std::string text;
   if (!results.command_line.empty()) text += fmt::format("<pre>{}</pre>\n", html(results.command_line));
-  text += "<dl>\n" + row("headlens", listed(versions)) + row("host", listed(hosts)) +
-          row("BLAS core", listed(cores)) + row("time in cells", seconds > 0 ? duration(seconds) : "") +
+  text += "<dl>\n" + row("headlens", joined(versions)) + row("host", joined(hosts)) +
+          row("BLAS core", joined(cores)) + row("time in cells", seconds > 0 ? duration(seconds) : "") +
           row("largest cell",
               peak > 0 ? fmt::format("{:.0f} MB predicted", static_cast<double>(peak) / 1e6) : "");
   if (!finished.empty())

@@ -11,7 +11,7 @@
 namespace headlens::report {
 namespace {
 
-std::vector<const Point*> columns_of(const Summary& summary) {
+std::vector<const Point*> points_of_columns(const Summary& summary) {
   std::vector<const Point*> columns;
   for (const Curve& curve : summary.curves)
     for (const Point& point : curve.points) {
@@ -73,7 +73,7 @@ std::string theory_entry(const TheoryAt* at) {
 template <class Entry>
 std::string curve_table(const FigureData& data, const std::string& caption, const std::string& series,
                         const Entry& entry_of) {
-  const std::vector<const Point*> columns = columns_of(data.summary);
+  const std::vector<const Point*> columns = points_of_columns(data.summary);
   PanelNames panels(data.summary);
   std::string top = (panels.shown ? head(term(data.spec.panel)) : "") + head(term(series));
   for (const Point* column : columns) top += head(text(column->x_value));
@@ -125,7 +125,7 @@ std::string beside_row(const FigureData& data, const Curve& curve, const std::ve
 }  // namespace
 
 std::string growth_table(const FigureData& data) {
-  const std::vector<const Point*> columns = columns_of(data.summary);
+  const std::vector<const Point*> columns = points_of_columns(data.summary);
   PanelNames panels(data.summary);
   const bool measured = !data.spec.beside.empty();
   std::string top = (panels.shown ? head(term(data.spec.panel)) : "") + head(term(data.spec.series)) +

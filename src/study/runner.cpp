@@ -61,6 +61,14 @@ std::vector<std::size_t> shard_order(std::vector<std::size_t> order, const std::
   return out;
 }
 
+// What multiplies the matrices of a cell. A device that is not there is refused before a store is written.
+std::string kernels_of(const SystemInfo& info, BackendChoice choice) {
+  if (choice != BackendChoice::cuda) return info.blas_core;
+  for (const BackendInfo& machine : info.backends)
+    require(machine.name != "cuda" || machine.available, option("backend"), ": cuda given: ", machine.reason);
+  return "cuda";
+}
+
 class Campaign {
  public:
   Campaign(const Study& study, const std::filesystem::path& path, const RunOptions& options,
@@ -79,10 +87,11 @@ class Campaign {
     cell_execution_.max_memory_bytes =
         MemoryBudget(execution).limit_bytes() / static_cast<std::uint64_t>(jobs_);
     cell_execution_.cancelled = [this] { return stop_.load(); };
+    cell_execution_.backend = execution.backend;
     const SystemInfo info = system_info(execution);
     blank_.version = info.version;
     blank_.git_commit = info.commit;
-    blank_.blas_core = info.blas_core;
+    blank_.blas_core = kernels_of(info, execution.backend);
     blank_.host = host_name();
   }
 

@@ -19,7 +19,7 @@ using Entry = Section::Entry;
 std::string without_subject(const Text& said) { return said.str().substr(said.subject().size() + 2); }
 
 // Where the study gives an option: [fixed], all values of an axis, or one bundle of an axis.
-struct Origin {
+struct ValueOrigin {
   std::string option, path;
   toml::source_position at;
   std::ptrdiff_t axis = -1, value = -1;
@@ -113,7 +113,7 @@ class Reader {
 
   // An option may be given in one place only; the bundles of one axis are one place.
   void remember(const Section& section, const Entry& entry, std::ptrdiff_t axis, std::ptrdiff_t value) {
-    for (const Origin& origin : origins_)
+    for (const ValueOrigin& origin : origins_)
       if (origin.option == entry.key && !(axis >= 0 && origin.axis == axis && origin.value != value))
         section.fail(entry, "already given in line ", origin.at.line, " as ", origin.path);
     origins_.push_back({entry.key, section.join_path(entry.key), entry.at, axis, value});
@@ -196,7 +196,7 @@ class Reader {
 
   // The text is about an option: its line is where this cell got the option from.
   [[noreturn]] void blame(const Text& said, const std::vector<std::size_t>& choice) const {
-    for (const Origin& origin : origins_) {
+    for (const ValueOrigin& origin : origins_) {
       const bool of_cell =
           origin.axis < 0 || origin.value < 0 ||
           choice.at(static_cast<std::size_t>(origin.axis)) == static_cast<std::size_t>(origin.value);
@@ -208,7 +208,7 @@ class Reader {
 
   Section top_;
   Study study_;
-  std::vector<Origin> origins_;
+  std::vector<ValueOrigin> origins_;
 };
 
 std::string read_file(const std::filesystem::path& path) {

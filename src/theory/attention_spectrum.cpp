@@ -4,6 +4,7 @@
 #include <limits>
 #include <numbers>
 
+#include "base/log_gamma.hpp"
 #include "headlens/error.hpp"
 #include "linalg/multiply.hpp"
 #include "theory/gauss_rule.hpp"
@@ -19,7 +20,7 @@ constexpr Index kMaxLevelDegree = 511;  // four times that is the largest degree
 
 // log(Gamma(z + delta) / Gamma(z)); Stirling's series differs little from z to z + delta, log Gamma much.
 double log_gamma_ratio(double z, double delta) {
-  if (z < 32) return std::lgamma(z + delta) - std::lgamma(z);
+  if (z < 32) return log_gamma(z + delta) - log_gamma(z);
   const auto correction = [](double x) {
     const double s = 1 / (x * x);
     return (1.0 / 12 - s * (1.0 / 360 - s * (1.0 / 1260 - s * (1.0 / 1680 - s / 1188)))) / x;

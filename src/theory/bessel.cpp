@@ -5,6 +5,7 @@
 #include <numbers>
 #include <vector>
 
+#include "base/log_gamma.hpp"
 #include "base/parallel.hpp"
 
 namespace headlens {
@@ -51,7 +52,7 @@ double log_plane_wave(Index dim, Index degree, double y) {
   const double nu = 0.5 * static_cast<double>(dim) - 1, order = nu + static_cast<double>(degree);
   const double x = 0.25 * y * y;
   if (x > kSeriesReach * (order + 1))
-    return std::lgamma(nu + 1) + nu * std::log(2 / y) + log_bessel_i(order, y);
+    return log_gamma(nu + 1) + nu * std::log(2 / y) + log_bessel_i(order, y);
   double log_start = 0;
   for (Index k = 0; k < degree; ++k) log_start += std::log(0.5 * y / (nu + 1 + static_cast<double>(k)));
   double sum = 0, term = 1;  // sum: without the leading 1

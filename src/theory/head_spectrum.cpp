@@ -13,7 +13,7 @@ namespace headlens {
 namespace {
 
 constexpr Index kThresholds = 9;
-constexpr Index kMaxDegree = 64;
+constexpr Index kMaxHeadDegree = 64;
 constexpr double kVariance = 0.75;  // of the score, given the threshold
 
 // moments(a, p) = E[T^p P_a(T)]
@@ -81,9 +81,9 @@ void add_levels(HeadSpectrum& out, Index dim, Index line, Index degree) {
 }  // namespace
 
 HeadSpectrum head_spectrum(Index dim, Index keys, Index degree) {
-  require(degree <= kMaxDegree, option("samples"), ": harmonics of degree ", degree,
+  require(degree <= kMaxHeadDegree, option("samples"), ": harmonics of degree ", degree,
           " would be needed for so many sets in dimension ", dim, "; with finitely many heads at most ",
-          kMaxDegree, " are known");
+          kMaxHeadDegree, " are known");
   const Index line = 4 * degree, powers = std::max(Index{96}, 2 * line);
   const double n = static_cast<double>(keys);
   const GaussRule thresholds = normal_rule(kThresholds);

@@ -12,7 +12,7 @@
 namespace headlens {
 namespace {
 
-constexpr double kStep = 1.0 / 16;  // in log z; halving it changes nothing beyond rounding
+constexpr double kLogStep = 1.0 / 16;  // in log z; halving it changes nothing beyond rounding
 constexpr std::size_t kMaxLevels = 50000;
 constexpr double kPi = std::numbers::pi;
 
@@ -63,10 +63,10 @@ NetworkSpectrum::NetworkSpectrum(Index dim, Index keys) : dim_(dim), keys_(keys)
   const double tokens = static_cast<double>(keys + 1), d = static_cast<double>(dim);
   const double decay = 1.5 + 0.5 * tokens * (d - 1);
   const double last = std::log(2 * tokens) + 2 * std::log(d + 1000) + 40 / decay;
-  for (double log_z = -42; log_z <= last; log_z += kStep) {
+  for (double log_z = -42; log_z <= last; log_z += kLogStep) {
     const double z = std::exp(log_z), y = 0.5 * z / tokens;
     const double k0 = log_bessel_k0(z), wave = log_plane_wave(dim, 0, y);
-    const double common = k0 - log_z + std::log(kStep / (kPi * kPi)) + tokens * wave;
+    const double common = k0 - log_z + std::log(kLogStep / (kPi * kPi)) + tokens * wave;
     y_.push_back(y);
     log_k0_.push_back(k0);
     log_wave_.push_back(wave);
@@ -86,7 +86,7 @@ double NetworkSpectrum::constant() const {
     // K_0 / z (cosh(z/2) E[exp(y T)]^(N+1) - 1): the 1 matters only where it cancels.
     const double z = 2 * static_cast<double>(keys_ + 1) * y_[i];
     const double growth = log_cosh(0.5 * z) + static_cast<double>(keys_ + 1) * log_wave_[i];
-    const double log_scale = log_k0_[i] - std::log(z) + std::log(kStep / (kPi * kPi));
+    const double log_scale = log_k0_[i] - std::log(z) + std::log(kLogStep / (kPi * kPi));
     sum += growth < 1 ? std::exp(log_scale) * std::expm1(growth)
                       : std::exp(log_scale + growth) - std::exp(log_scale);
   }

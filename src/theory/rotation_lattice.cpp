@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "base/log_gamma.hpp"
 #include "theory/harmonics.hpp"
 
 namespace headlens {
@@ -13,8 +14,8 @@ double log_dimension(Index dim, RotationType type) {
   const double d = static_cast<double>(dim), l1 = static_cast<double>(type.first),
                l2 = static_cast<double>(type.second);
   if (type.first == 0) return 0;
-  return std::log((l1 - l2 + 1) * (l1 + l2 + d - 3) * (2 * l1 + d - 2)) + std::lgamma(l1 + d - 3) -
-         std::lgamma(l1 + 2) - std::lgamma(d - 1) + log_harmonics(dim - 2, type.second);
+  return std::log((l1 - l2 + 1) * (l1 + l2 + d - 3) * (2 * l1 + d - 2)) + log_gamma(l1 + d - 3) -
+         log_gamma(l1 + 2) - log_gamma(d - 1) + log_harmonics(dim - 2, type.second);
 }
 
 std::vector<LatticePoint> lattice(RotationType type, Index most_query, Index most_key) {

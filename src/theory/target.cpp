@@ -3,6 +3,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "base/log_gamma.hpp"
 #include "headlens/error.hpp"
 #include "theory/harmonics.hpp"
 
@@ -29,7 +30,7 @@ std::vector<Share> expand_monomial(Index dim, Index power) {
 std::vector<Share> expand_relu_mean(Index dim) {
   const auto log_coefficient = [](Index k) {
     const double j = static_cast<double>(k);
-    return -j * std::numbers::ln2 - std::lgamma(j + 1) - std::log(std::abs(2 * j - 1)) -
+    return -j * std::numbers::ln2 - log_gamma(j + 1) - std::log(std::abs(2 * j - 1)) -
            0.5 * std::log(2 * std::numbers::pi);
   };
   std::vector<Share> shares{{1, -2 * std::numbers::ln2 - std::log(static_cast<double>(dim))}};

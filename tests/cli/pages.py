@@ -35,6 +35,8 @@ NOT_RUN = {
     "headlens man |": "opens a pager",
     "headlens inspect --weights-q WQ.npy": "needs the weights of a published model, which are not kept here",
     "headlens inspect --weights MODEL.safetensors": "needs the weights of a published model, which are not kept here",
+    "for study in models keys mean mixture ordered": "hours of two cores; the small twins of these studies run",
+    "headlens study run studies/query.toml -o full.db": "hours of two cores; its small twin runs",
     "headlens generate examples --layer rxn64.npz": "needs the layer of that model",
     "headlens recover rxn64-examples.npz": "needs the examples of that layer",
     "headlens generate examples --layer rxn.npz": "needs the layer of that model",

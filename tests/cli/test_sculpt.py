@@ -165,3 +165,21 @@ def test_varpro_has_no_sculpt_report(tmp_path):
 def test_bad_options(tmp_path, options):
     generate(tmp_path, count=20)
     refuse("recover", tmp_path / "ex.npz", options, "-o", tmp_path / "l.npz", folder=tmp_path)
+
+
+def test_a_sum_of_zero_leaves_nothing_to_carve_with(tmp_path):
+    """The W of a hard parity sum to zero: phase 3 finds that, phase 4 accepts no row, and what the polish makes of
+    the net (from 30 active examples nothing, on fresh ones) is not called digits."""
+    examples, layer = tmp_path / "ex.npz", tmp_path / "truth.npz"
+    run(
+        "generate hard-parity --dim 6 --size 1 --sharpness 8 --count 60 --seed 1 -o",
+        examples,
+        "--layer-out",
+        layer,
+    )
+    words = ("recover", examples, "--method sculpt --heads 2 --starts 1 -o", tmp_path / "l.npz")
+    report = json.loads(run(*words, "--json", status=3).stdout)["sculpt"]
+    assert abs(np.load(layer)["W"].sum(axis=0)).max() == 0
+    assert report["sum_change"] == 1 and report["carve_again"]["accepted_rows"] == 0
+    text = run(*words, status=3).stdout
+    assert report["polished_error"] > report["net_error"] and "the polish does no better" in text

@@ -309,3 +309,13 @@ def test_shipped_studies_run_when_made_tiny(tmp_path, name):
     text = (ROOT / "studies" / f"{name}-small.toml").read_text().split("[[figure]]")[0]
     (tmp_path / "s.toml").write_text(text)
     assert run_json("study run", tmp_path / "s.toml", "-o", tmp_path / "r.db", options)["failed"] == 0
+
+
+def test_cells_run_on_the_machine_that_was_asked_for(study, tmp_path):
+    device = run_json("info")["backends"][1]
+    words = ("study run", study, "--backend cuda -o", tmp_path / "r.db")
+    if device["available"]:
+        run(*words)
+        assert {row["blas_core"] for row in table(tmp_path / "r.db")} == {"cuda"}
+    else:
+        assert device["reason"] in refuse(*words, folder=tmp_path)

@@ -151,10 +151,12 @@ def test_the_number_of_heads_is_found(tmp_path):
     assert held_out_error(tmp_path, truth) < 1e-9
 
 
-def test_noise_is_approximate_and_bars_cover(tmp_path):
-    """Bars of 95%, of Theta (with the query bias) and of W: of 24 at least 19 hold (fewer by chance: 1e-3)."""
+def test_noise_is_approximate_and_bars_cover(tmp_path, seeds=2, least=5):
+    """Bars of 95%, of Theta (with the query bias) and of W: of 8 at least 5 hold (fewer by chance: 4e-4).
+
+    tests/long asks for 19 of 24 (1e-3)."""
     held = 0
-    for seed in range(6):
+    for seed in range(seeds):
         _, truth = generate(tmp_path, "--mask causal --bias --noise 0.01", seed, count=400)
         result = run_json(
             "recover --heads 2 --mask causal --bias", tmp_path / "examples.npz", "-o", tmp_path / "l.npz"
@@ -169,7 +171,7 @@ def test_noise_is_approximate_and_bars_cover(tmp_path):
             theta = np.linalg.norm(pair["found"][i] - pair["true"][j]) / np.linalg.norm(pair["true"][j])
             w = np.linalg.norm(layer["W"][i] - truth["W"][j]) / np.linalg.norm(truth["W"][j])
             held += int(theta < head["theta_error_bar"]) + int(w < head["w_error_bar"])
-    assert held >= 19
+    assert held >= least
 
 
 @pytest.mark.parametrize("bits", [24, 8])

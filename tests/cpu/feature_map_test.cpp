@@ -5,6 +5,7 @@
 
 #include <limits>
 
+#include "backend/design.hpp"
 #include "cpu/levels.hpp"
 #include "features/heads.hpp"
 #include "headlens/error.hpp"
@@ -189,7 +190,7 @@ TEST(FeatureMap, PaddingIsZero) {
     const FeatureOptions options = with_default_scales({.heads = 5, .score = score}, 1);
     const auto map = FeatureMap<double>::make(options, 2, 0, draw_heads(options, 2, 0, 1));
     const Matrix<double> phi = compute(*map, sets);
-    const std::vector<Index> head = map->head_of_column();
+    const std::vector<Index> head = backend::heads_of_columns(*map);
     Index padded = 0;
     for (Index j = 0; j < map->columns(); ++j)
       for (Index i = 0; head[static_cast<std::size_t>(j)] < 0 && i < 6; ++i, ++padded)

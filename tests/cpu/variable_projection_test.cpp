@@ -8,6 +8,7 @@
 
 #include "attention/packing.hpp"
 #include "base/random.hpp"
+#include "cpu/layer/step_solver.hpp"
 #include "cpu/layer/tangent.hpp"
 #include "headlens/layer.hpp"
 #include "linalg/vector_space.hpp"
@@ -106,8 +107,8 @@ TEST_F(VariableProjectionTest, SinglePrecisionAgreesWithDouble) {
       out_single(kDim, kHeads * kDim);
   for (Index i = 0; i < kDim * kHeads * kDim; ++i) v_single.data()[i] = static_cast<float>(v.data()[i]);
   Matrix<double> image(kCount * kTokens, kOutputs), out(kDim, kHeads * kDim);
-  tangent_at<double>(problem, point).normal_product(v, image, out);
-  tangent_at<float>(problem, point).normal_product(v_single, image_single, out_single);
+  normal_product<double>(tangent_at<double>(problem, point), v, image, out);
+  normal_product<float>(tangent_at<float>(problem, point), v_single, image_single, out_single);
   const double scale = std::sqrt(squared_norm(out));
   for (Index i = 0; i < kDim * kHeads * kDim; ++i)
     EXPECT_NEAR(out_single.data()[i], out.data()[i], 100 * std::numeric_limits<float>::epsilon() * scale);

@@ -14,7 +14,7 @@ namespace {
 
 using namespace headlens::small_convex;
 
-constexpr double infinity = std::numeric_limits<double>::infinity();
+constexpr double unbounded = std::numeric_limits<double>::infinity();
 
 double sum(const std::vector<double>& r) {
   double out = 0;
@@ -72,8 +72,8 @@ struct BallCase {
 // Six norms of order 1 have sum about 5 and sum of squares about 6.
 const std::vector<BallCase> ball_cases = {
     {{100, 100}, "neither"},        {{1, 100}, "k1"}, {{100, 1}, "k2"}, {{1.3, 1}, "both"},
-    {{1.01, 1}, "both, one group"}, {{2, 1}, "both"}, {{0.3, 5}, "k1"}, {{infinity, 0.5}, "k2"},
-    {{1.5, infinity}, "k1"}};
+    {{1.01, 1}, "both, one group"}, {{2, 1}, "both"}, {{0.3, 5}, "k1"}, {{unbounded, 0.5}, "k2"},
+    {{1.5, unbounded}, "k1"}};
 
 // Dykstra converges linearly here; 3000 rounds leave less than 1e-8.
 TEST(NormBallGeometry, projection_agrees_with_alternating_projections) {
@@ -191,7 +191,7 @@ PrimalPoint slow_optimum(const SmallProblem& problem, const LossFunction& loss, 
                  });
 }
 
-const std::vector<NormBall> balls = {{0.5, 100}, {100, 0.2}, {0.6, 0.2}, {infinity, 0.1}};
+const std::vector<NormBall> balls = {{0.5, 100}, {100, 0.2}, {0.6, 0.2}, {unbounded, 0.1}};
 
 // The reference is off by less than 1e-7: 3000 steps at L / curvature of at most a few hundred.
 TEST(NormBallSolver, gap_bounds_the_distance_to_the_optimum) {
@@ -306,7 +306,7 @@ TEST(NormBallSolver, misuse_is_refused_and_cancelling_works) {
   const LossFunction loss = problem.loss(Case::huber, 12);
   const GroupedDesign design = design_of(problem);
   EXPECT_THROW((void)minimise_over_ball(loss, design, ball_options({0, 1}, 0, 1e-4), {}), Error);
-  EXPECT_THROW((void)minimise_over_ball(loss, design, ball_options({infinity, infinity}, 0, 1e-4), {}),
+  EXPECT_THROW((void)minimise_over_ball(loss, design, ball_options({unbounded, unbounded}, 0, 1e-4), {}),
                Error);
   EXPECT_THROW((void)minimise_over_ball(loss, design, ball_options({1, 1}, -1, 1e-4), {}), Error);
   const BlockOperator broken = [](MatrixView<const double>, MatrixView<double> out) {

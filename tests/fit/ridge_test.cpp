@@ -40,13 +40,13 @@ Dense values_of(const Model& model) {
   return v;
 }
 
-Dense targets_of(const LabelledSets& data) {
+Dense ridge_targets(const LabelledSets& data) {
   Dense y(data.sets.count(), data.targets.outputs);
   y.values = data.targets.values;
   return y;
 }
 
-double worst_difference(const Array& a, const Array& b) {
+double widest_difference(const Array& a, const Array& b) {
   double worst = 0, scale = 0;
   for (Index i = 0; i < a.size(); ++i) {
     worst = std::max(worst, std::abs(a.at(i) - b.at(i)));
@@ -72,7 +72,7 @@ TEST(Ridge, SatisfiesItsNormalEquations) {
       options.intercept = intercept;
       const Fit result = fit(data, options, {});
       ASSERT_EQ(result.report.status, FitStatus::solved);
-      Dense phi = reference_features(result.model, data.sets), y = targets_of(data);
+      Dense phi = reference_features(result.model, data.sets), y = ridge_targets(data);
       if (intercept) centre(phi), centre(y);
       const Dense v = values_of(result.model);
       const Dense rhs = scaled(multiply(transposed(phi), y), 1.0 / 60);
@@ -90,7 +90,7 @@ TEST(Ridge, AllSolversAgree) {
     for (const Solver solver : {Solver::primal, Solver::iterative}) {
       const Fit other = fit(data, options_for(heads, 1e-4, solver), {});
       EXPECT_EQ(other.report.status, FitStatus::solved) << name(solver);
-      EXPECT_LT(worst_difference(predict(other.model, data.sets, {}), dual), 1e-8)
+      EXPECT_LT(widest_difference(predict(other.model, data.sets, {}), dual), 1e-8)
           << name(solver) << " heads " << heads;
     }
   }
@@ -107,7 +107,7 @@ TEST(Ridge, FallsBackToConjugateGradientsWhenTheGramDoesNotFit) {
   const Fit iterative = fit(data, options, small);
   EXPECT_THAT(note, testing::HasSubstr("conjugate gradients"));
   EXPECT_THAT(iterative.report.method, testing::HasSubstr("conjugate gradients"));
-  EXPECT_LT(worst_difference(predict(iterative.model, data.sets, {}), direct), 1e-8);
+  EXPECT_LT(widest_difference(predict(iterative.model, data.sets, {}), direct), 1e-8);
   EXPECT_THROW((void)fit(data, options, {.max_memory_bytes = 1 << 20}), Error);
 }
 
@@ -150,7 +150,7 @@ TEST(Ridge, LeaveOneOutErrorIsExact) {
       for (const RidgeTrial& trial : result.report.trials) {
         if (trial.ridge * 24 < 1e-6)
           continue;  // below, the reference itself loses digits to the condition number
-        const double want = brute_force_leave_one_out(phi, targets_of(data), trial.ridge * 24, intercept);
+        const double want = brute_force_leave_one_out(phi, ridge_targets(data), trial.ridge * 24, intercept);
         EXPECT_NEAR(trial.error / want, 1, 1e-6) << name(solver) << " ridge " << trial.ridge;
         ++checked;
       }
@@ -243,7 +243,7 @@ std::vector<double> fitted_by_cholesky(const Model& model, const LabelledSets& d
   const Execution execution;
   cpu::DesignMatrix<T> design(cpu::FeatureMap<T>::make(model.features, model.dim, 0, model.heads),
                               {data.sets, model.features}, backend::context_of(execution));
-  Dense y = targets_of(data);
+  Dense y = ridge_targets(data);
   centre(y);
   const MatrixView<double> rhs(y.values.data(), n, q);
   Matrix<double> phi(n, design.columns()), gram = Matrix<double>::zeros(n, n), alpha(n, q);

@@ -12,6 +12,7 @@
 #include "base/random.hpp"
 #include "linalg/blas.hpp"
 #include "linalg/matrix.hpp"
+#include "linalg/vector_space.hpp"
 
 namespace headlens::reference {
 
@@ -40,12 +41,7 @@ inline Matrix<double> to_double(MatrixView<const float> a) {
   return out;
 }
 
-inline Matrix<double> transposed(MatrixView<const double> a) {
-  Matrix<double> out(a.cols, a.rows);
-  for (Index i = 0; i < a.rows; ++i)
-    for (Index j = 0; j < a.cols; ++j) out(j, i) = a(i, j);
-  return out;
-}
+using headlens::transposed;
 
 inline Matrix<double> absolute(MatrixView<const double> a) {
   Matrix<double> out(a.rows, a.cols);

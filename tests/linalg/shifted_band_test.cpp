@@ -35,12 +35,6 @@ Matrix<double> exact_solve(const Known& known, double shift, MatrixView<const do
   return product(coefficients, known.vectors);
 }
 
-double dot(const double* x, const double* y, Index n) {
-  double sum = 0;
-  for (Index j = 0; j < n; ++j) sum += x[j] * y[j];
-  return sum;
-}
-
 // The band sees A + dA and z + dz with |dA| <= c n eps |A + s I|, |dz| <= c n eps |z|, which moves the form
 // by x^T dA x + 2 x^T dz to first order; its own solves add c b eps cond(L). The reference errs as much: c
 // = 10.

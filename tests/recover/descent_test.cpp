@@ -13,11 +13,11 @@
 namespace headlens::recovery {
 namespace {
 
-struct Plant {
+struct DescentPlant {
   AttentionLayer layer;
   Examples examples;
 };
-Plant plant(Index k, Index d, Index m, Index n, std::uint64_t seed, double noise = 0) {
+DescentPlant descent_plant(Index k, Index d, Index m, Index n, std::uint64_t seed, double noise = 0) {
   AttentionLayer layer = draw_teacher({.heads = m, .dim = d, .seed = seed});
   Examples examples = draw_examples(layer, {.count = n, .tokens = k, .noise = noise, .seed = seed + 50}, {});
   return {std::move(layer), std::move(examples)};
@@ -59,7 +59,7 @@ std::vector<double> slow_adam(const Split& split, Candidate at, int steps) {
 }
 
 TEST(Descent, FollowsTheGradientOfTheLoss) {
-  const Plant p = plant(3, 3, 2, 16, 1);
+  const DescentPlant p = descent_plant(3, 3, 2, 16, 1);
   const Split split = hold_out(p.examples);
   const Execution execution{.threads = 1};
   Effort effort({}, execution);
@@ -73,7 +73,7 @@ TEST(Descent, FollowsTheGradientOfTheLoss) {
 }
 
 TEST(Descent, TraceHasStepsFromZeroAndHeldOutErrors) {
-  const Plant p = plant(4, 5, 1, 60, 2);
+  const DescentPlant p = descent_plant(4, 5, 1, 60, 2);
   const Recovery r = recover(
       p.examples, {.method = RecoverMethod::gradient, .heads = 1, .starts = 2, .steps = 50}, {.threads = 1});
   int starts = 0, last = -1;
@@ -96,7 +96,7 @@ TEST(Descent, ClaimsNoMoreThanItsProof) {
   int recovered = 0;
   for (std::uint64_t seed = 2; seed < 4; ++seed)
     for (const double noise : {0.0, 0.05}) {
-      const Plant p = plant(4, 6, 2, 100, seed, noise);
+      const DescentPlant p = descent_plant(4, 6, 2, 100, seed, noise);
       const Recovery r =
           recover(p.examples, {.method = RecoverMethod::gradient, .heads = 2, .starts = 1}, {.threads = 1});
       const bool claimed = r.certificate.status == RecoveryStatus::recovered;
@@ -110,7 +110,7 @@ TEST(Descent, ClaimsNoMoreThanItsProof) {
 }
 
 TEST(Descent, DoesNotDependOnThreads) {
-  const Plant p = plant(5, 8, 2, 300, 3);
+  const DescentPlant p = descent_plant(5, 8, 2, 300, 3);
   const RecoverOptions options{.method = RecoverMethod::gradient, .heads = 2, .starts = 1, .steps = 60};
   const Recovery one = recover(p.examples, options, {.threads = 1}),
                  two = recover(p.examples, options, {.threads = 2});

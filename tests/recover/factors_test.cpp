@@ -210,6 +210,40 @@ TEST(RecoverFactors, WrongLabelsInTheMiddleAreSeen) {
   EXPECT_FALSE(recovery.layer);
 }
 
+// Newton stops where steps win nothing more, which is a minimum as far as noise is concerned.
+TEST(RecoverFactors, NoisyLabelsGiveBarsThatCover) {
+  const double sigma = 0.01;
+  const Plant p = plant(20, 2, 3, 400, 6, sigma, 4);
+  RecoverOptions options;
+  options.heads = 2;
+  options.rank = "3";
+  const Recovery recovery = recover(p.examples, options, {});
+  ASSERT_EQ(recovery.certificate.status, RecoveryStatus::approximate) << recovery.certificate.reason;
+  // 48000 equations and 480 unknowns: the standard error of the estimate is 0.3%.
+  EXPECT_NEAR(*recovery.certificate.noise, sigma, 0.015 * sigma);
+  const Comparison comparison = compare_layers(*recovery.layer, p.layer);
+  for (const HeadReport& head : recovery.certificate.per_head) {
+    EXPECT_LT(comparison.worst_theta_error, 2 * head.theta_bar);
+    EXPECT_LT(comparison.worst_w_error, 2 * head.w_bar);
+  }
+}
+
+// A head whose attention is nearly one-hot tells something in few rows only. On ten equations per unknown the
+// steps of Newton are then hard to solve, and more of the examples are taken.
+TEST(RecoverFactors, AHeadWithSharpAttention) {
+  Plant p = plant(24, 3, 4, 1, 2, 0, 27);
+  for (Index i = 0; i < 24 * 24; ++i) p.layer.theta.data<double>()[i] *= 6;
+  ExampleOptions draw;
+  draw.count = 900;
+  draw.tokens = 8;
+  RecoverOptions options;
+  options.heads = 3;
+  options.rank = "4";
+  const Recovery recovery = recover(draw_examples(p.layer, draw, {}), options, {});
+  ASSERT_EQ(recovery.certificate.status, RecoveryStatus::recovered) << recovery.certificate.reason;
+  EXPECT_LT(compare_layers(*recovery.layer, p.layer).worst_error, 1e-9);
+}
+
 TEST(RecoverFactors, AHeadThatTakesThePlainMean) {
   TeacherOptions teacher;
   teacher.dim = 20;

@@ -16,7 +16,7 @@
 namespace headlens::recovery {
 namespace {
 
-struct Problem : SmallLayer {
+struct BarsProblem : SmallLayer {
   cpu::VariableProjection projection{{examples.x.data<double>(), kCount* kTokens, kDim},
                                      {examples.y.data<double>(), kCount* kTokens, kOutputs},
                                      kTokens,
@@ -26,7 +26,7 @@ struct Problem : SmallLayer {
   backend::LayerPoint& point = *held;
   AttentionLayer fitted;
 
-  Problem() : SmallLayer(0.01) {
+  BarsProblem() : SmallLayer(0.01) {
     projection.evaluate(pack_theta(layer.theta), 0, point);
     projection.linearise(point);
     fitted = unpack_layer(point.parameters, point.w);
@@ -40,7 +40,7 @@ double packed(const Matrix<double>& theta, Index parameter) {
 }
 
 TEST(ErrorBars, DrawsHaveTheCovarianceOfLeastSquares) {
-  Problem p;
+  BarsProblem p;
   const Matrix<double> covariance =
       reference::inverse_information(reference::attention_jacobian(p.fitted, p.examples.x));
   // tr C of each head from one draw a seed; 400 draws of at least 12 degrees of freedom: the mean is within
@@ -60,14 +60,14 @@ TEST(ErrorBars, DrawsHaveTheCovarianceOfLeastSquares) {
 }
 
 TEST(ErrorBars, NoiseIsEstimatedWithoutBias) {
-  Problem p;
+  BarsProblem p;
   // 540 equations less 56 unknowns, of which Theta is not even fitted here: sigma to 10%.
   EXPECT_NEAR(error_bars(p.projection, p.point, ResidualIs::noise, 0, [] { return false; }).noise / 0.01, 1,
               0.15);
 }
 
 TEST(WeakestDirection, IsTheSmallestSingularValueOfTheProjectedJacobian) {
-  Problem p;
+  BarsProblem p;
   // Eliminating W from J^T J leaves its Schur complement, whose inverse is the Theta block of (J^T J)^-1.
   const Matrix<double> covariance =
       reference::inverse_information(reference::attention_jacobian(p.fitted, p.examples.x));

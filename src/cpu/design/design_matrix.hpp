@@ -45,7 +45,7 @@ class DesignMatrix : public HostDesign {
   std::unique_ptr<backend::Gram> gram(const backend::GramRequest& request) override;
   std::unique_ptr<backend::Factor> preconditioner(double shift) override;
 
-  std::vector<Index> head_of_column() const override { return map_->head_of_column(); }
+  std::vector<Index> head_of_column() const override { return backend::heads_of_columns(*map_); }
   Matrix<double> stored(MatrixView<const double> values) const override {
     return backend::in_stored_order(*map_, values);
   }

@@ -6,18 +6,12 @@
 #include "cpu/design/design_matrix.hpp"
 #include "linalg/multiply.hpp"
 #include "linalg/shifted_band.hpp"
+#include "linalg/vector_space.hpp"
 
 namespace headlens::cpu {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
-Matrix<double> transposed(MatrixView<const double> a) {
-  Matrix<double> out(a.cols, a.rows);
-  for (Index i = 0; i < a.rows; ++i)
-    for (Index j = 0; j < a.cols; ++j) out(j, i) = a(i, j);
-  return out;
-}
 
 // (A + shift)^-1 through the band.
 class BandFactor final : public backend::Factor {

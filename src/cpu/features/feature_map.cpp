@@ -144,14 +144,6 @@ std::unique_ptr<HeadMap<T>> FeatureMap<T>::make(const FeatureOptions& options, I
   return std::make_unique<AttentionFeatures<T>>(options, dim, heads, level);
 }
 
-template <class T>
-std::vector<Index> FeatureMap<T>::head_of_column() const {
-  std::vector<Index> head(static_cast<std::size_t>(columns()), -1);
-  for (Index m = 0; m < heads(); ++m)
-    for (Index j = 0; j < width(); ++j) head[static_cast<std::size_t>(column_of(m, j))] = m;
-  return head;
-}
-
 template class FeatureMap<float>;
 template class FeatureMap<double>;
 

@@ -1,6 +1,5 @@
 // The features of a model: a map from sets to rows of Phi, computed in blocks and never held whole unless the
-// caller does. Columns are ordered for speed, not as in the model file; column_of() and head_of_column()
-// translate.
+// caller does. Columns are ordered for speed, not as in the model file; column_of() translates.
 #pragma once
 
 #include <memory>
@@ -40,9 +39,6 @@ class FeatureMap {
   void compute(const Sets& sets, Index begin, Index end, MatrixView<T> out, int threads) const {
     compute(sets, begin, end, 0, blocks(), out, threads);
   }
-
-  // For every column its head, -1 for padding.
-  std::vector<Index> head_of_column() const;
 };
 
 // Features of heads that are drawn one by one, so that a few of them can be multiplied while they are in

@@ -85,14 +85,7 @@ struct ClosedFormKernel::Workspace {
 
 ClosedFormKernel::ClosedFormKernel(const FeatureOptions& options, bool exact, SimdLevel level)
     : options_(options), form_(Form::series), functions_(moment_row_functions(level)) {
-  double bias = std::abs(*options.bias_scale);
-  const double scale = *options.weight_scale;
-  if (options.mean) {
-    double largest = 0;
-    for (Index i = 0; i < options.mean->size(); ++i)
-      largest = std::max(largest, std::abs(options.mean->at(i)));
-    bias *= largest;
-  }
+  const double bias = largest_mean(options), scale = *options.weight_scale;
   ensure(options.score != Score::softmax, "softmax has no closed form");
   // Beyond this ratio a score is its mean to all digits, and standardising it might overflow.
   if (options.score == Score::exp)

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "cpu/features/set_tile.hpp"
+#include "linalg/vector_space.hpp"
 
 namespace headlens::cpu {
 namespace {
@@ -17,20 +18,6 @@ Index sets_in_tile(Index keys) {
   Index sets = kTileSets;
   while (sets > 1 && sets * keys > kTileKeys) sets /= 2;
   return sets;
-}
-
-double dot(const double* a, const double* b, Index size) {
-  double sum = 0;
-  for (Index j = 0; j < size; ++j) sum += a[j] * b[j];
-  return sum;
-}
-
-// Divides the row by its length, which is returned.
-double normalise(double* row, Index size) {
-  const double length = std::sqrt(dot(row, row, size));
-  const double inverse = 1 / length;
-  for (Index j = 0; j < size; ++j) row[j] *= inverse;
-  return length;
 }
 
 // [x; 1]

@@ -45,13 +45,6 @@ void FactorTangent<T>::adjoint(MatrixView<const T> image, MatrixView<T> dp) cons
   map_.adjoint(z_, p_, g, dp);
 }
 
-template <class T>
-void FactorTangent<T>::normal_product(MatrixView<const T> a, MatrixView<T> image, MatrixView<T> out) const {
-  derivative(a, image);
-  project(image);
-  adjoint(image, out);
-}
-
 template class FactorTangent<float>;
 template class FactorTangent<double>;
 

@@ -19,8 +19,6 @@ class FactorTangent {
   void derivative(MatrixView<const T> dp, MatrixView<T> image) const;
   void project(MatrixView<T> image) const;
   void adjoint(MatrixView<const T> image, MatrixView<T> dp) const;
-  // out = J^T P_perp J a. image (n k, e) is left as P_perp J a.
-  void normal_product(MatrixView<const T> a, MatrixView<T> image, MatrixView<T> out) const;
   const FactorProblem& problem() const { return problem_; }
   MatrixView<const T> orthonormal() const { return q_.view(); }
 

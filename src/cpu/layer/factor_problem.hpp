@@ -5,49 +5,40 @@
 #include <memory>
 
 #include "cpu/layer/factor_map.hpp"
-#include "cpu/layer/readout.hpp"
+#include "cpu/layer/readout_problem.hpp"
 
 namespace headlens::cpu {
 
 struct FactorPoint final : ReadoutPoint {  // parameters (d, 2 a + b), w = O (b, e), phi (n k, b)
-  Matrix<double> z;                        // (n k, 2 a + b) X parameters
-  Matrix<double> p;                        // (n m k, k)
+  using ReadoutPoint::ReadoutPoint;
+  Matrix<double> z;  // (n k, 2 a + b) X parameters
+  Matrix<double> p;  // (n m k, k)
 };
 inline FactorPoint& as_factor_point(backend::LayerPoint& point) { return static_cast<FactorPoint&>(point); }
 inline const FactorPoint& as_factor_point(const backend::LayerPoint& point) {
   return static_cast<const FactorPoint&>(point);
 }
 
-class FactorProblem final : public backend::LayerProblem {
+class FactorProblem final : public ReadoutProblem {
  public:
   FactorProblem(const backend::LayerExamples& examples, backend::HeadRanks ranks, int threads);
 
-  Index rows() const override { return x_.rows; }
   Index tokens() const override { return map_.tokens(); }
-  Index dim() const override { return x_.cols; }
   Index heads() const override { return ranks_.heads(); }
-  Index outputs() const override { return y_.cols; }
-  double y_squares() const override { return y_squares_; }
   double unknowns() const override { return static_cast<double>(dim() * ranks_.parameter_columns()); }
 
   std::unique_ptr<backend::LayerPoint> make_point() const override;
-  void evaluate(Matrix<double> parameters, double ridge, backend::LayerPoint& point) const override;
-  void solve_for_w(double ridge, backend::LayerPoint& point) const override;
-  Matrix<double> residual(const backend::LayerPoint& point) const override;
   void linearise(backend::LayerPoint&) const override {}  // evaluate() keeps all that derivatives need
   void gradient(const backend::LayerPoint& point, MatrixView<double> dp) const override;
   std::unique_ptr<backend::LinearModel> make_linear_model() const override;
 
   const backend::HeadRanks& ranks() const { return ranks_; }
-  MatrixView<const double> x() const { return x_; }
-  int threads() const { return threads_; }
 
  private:
-  MatrixView<const double> x_, y_;
+  void make_features(ReadoutPoint& point) const override;
+
   backend::HeadRanks ranks_;
   FactorMap<double> map_;
-  int threads_;
-  double y_squares_;
 };
 
 }  // namespace headlens::cpu

@@ -26,13 +26,13 @@ void update_residual(MatrixView<const double> y, int threads, ReadoutPoint& poin
 
 }  // namespace
 
-void allocate_readout(ReadoutPoint& point, Index rows, Index features, Index outputs) {
-  point.phi = Matrix<double>(rows, features);
-  point.w = Matrix<double>(features, outputs);
-  point.residual = Matrix<double>(rows, outputs);
-  point.gram = Matrix<double>(features, features);
-  point.product = Matrix<double>(features, outputs);
-  point.factor = Matrix<double>(features, features);
+ReadoutPoint::ReadoutPoint(Index rows, Index features, Index outputs)
+    : phi(rows, features),
+      residual(rows, outputs),
+      gram(features, features),
+      product(features, outputs),
+      factor(features, features) {
+  w = Matrix<double>(features, outputs);
 }
 
 void gather_readout(MatrixView<const double> y, int threads, ReadoutPoint& point) {

@@ -13,14 +13,14 @@
 namespace headlens::cpu {
 
 struct ReadoutPoint : backend::LayerPoint {
+  ReadoutPoint(Index rows, Index features, Index outputs);
+
   Matrix<double> phi;       // (n k, p)
   Matrix<double> residual;  // (n k, e) Y - Phi W
   Matrix<double> gram;      // (p, p) Phi^T Phi, lower
   Matrix<double> product;   // (p, e) Phi^T Y
   Matrix<double> factor;    // L
 };
-
-void allocate_readout(ReadoutPoint& point, Index rows, Index features, Index outputs);
 
 // Of point.phi: the Gram matrix and Phi^T Y.
 void gather_readout(MatrixView<const double> y, int threads, ReadoutPoint& point);

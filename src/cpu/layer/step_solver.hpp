@@ -26,7 +26,15 @@ double inner(const Matrix<T>& a, const Matrix<T>& b) {
   return inner_product(a.view(), b.view());
 }
 
-// Tangent: normal_product(a, image, out), and problem() with rows() and outputs(). Preconditioner: apply(a).
+// out = J^T P_perp J a. image (n k, e) is left as P_perp J a.
+template <class T, class Tangent>
+void normal_product(const Tangent& tangent, MatrixView<const T> a, MatrixView<T> image, MatrixView<T> out) {
+  tangent.derivative(a, image);
+  tangent.project(image);
+  tangent.adjoint(image, out);
+}
+
+// Tangent: derivative, project, adjoint, and problem() with rows() and outputs(). Preconditioner: apply(a).
 // From d = 0, with g divided by its norm: float has no room for small gradients.
 template <class T, class Tangent, class Preconditioner>
 class StepSystem final : public CgSystem {
@@ -58,7 +66,7 @@ class StepSystem final : public CgSystem {
       search_.data()[i] = preconditioned_.data()[i] + static_cast<T>(beta[0]) * search_.data()[i];
   }
   Columns curvatures() override {
-    tangent_.normal_product(search_, z_, image_);
+    normal_product<T>(tangent_, search_, z_, image_);
     add(static_cast<T>(mu_), search_, image_);
     return {inner(search_, image_)};
   }

@@ -40,13 +40,6 @@ void Tangent<T>::adjoint(MatrixView<const T> z, MatrixView<T> dtheta) const {
   map_.adjoint(p_, values_t_, z, dtheta);
 }
 
-template <class T>
-void Tangent<T>::normal_product(MatrixView<const T> a, MatrixView<T> image, MatrixView<T> out) const {
-  derivative(a, image);
-  project(image);
-  adjoint(image, out);
-}
-
 template class Tangent<float>;
 template class Tangent<double>;
 

@@ -17,8 +17,6 @@ class Tangent {
   void project(MatrixView<T> z) const;  // z = P_perp z
   // dtheta (d, m d) = J^T z
   void adjoint(MatrixView<const T> z, MatrixView<T> dtheta) const;
-  // out (d, m d) = J^T P_perp J a. image (n k, e) is left as P_perp J a.
-  void normal_product(MatrixView<const T> a, MatrixView<T> image, MatrixView<T> out) const;
 
   const VariableProjection& problem() const { return problem_; }
 

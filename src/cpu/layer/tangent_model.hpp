@@ -25,8 +25,8 @@ Matrix<T> converted(MatrixView<const double> from) {
   return out;
 }
 
-// Tangent<T>: move_to(point), derivative, project, adjoint, normal_product, and orthonormal() where the
-// preconditioner asks for it.
+// Tangent<T>: move_to(point), derivative, project, adjoint, and orthonormal() where the preconditioner asks
+// for it.
 template <class Problem, class Point, template <class> class Tangent, class Preconditioner>
 class TangentModel final : public backend::LinearModel {
  public:
@@ -58,7 +58,7 @@ class TangentModel final : public backend::LinearModel {
   void adjoint(MatrixView<const double> z, MatrixView<double> dp) override { in_double().adjoint(z, dp); }
   void normal_product(MatrixView<const double> a, MatrixView<double> out) override {
     if (image_.rows() == 0) image_ = Matrix<double>(problem_.rows(), problem_.outputs());
-    in_double().normal_product(a, image_.view(), out);
+    cpu::normal_product<double>(in_double(), a, image_.view(), out);
   }
   Matrix<double> best_w(MatrixView<const double> z) override {
     return best_readout(*point_, z, problem_.threads());

@@ -20,38 +20,19 @@ constexpr Index kStack = 32;  // rows whose curvature is added at once
 
 VariableProjection::VariableProjection(MatrixView<const double> x, MatrixView<const double> y, Index tokens,
                                        Index heads, int threads, std::vector<double> row_weights)
-    : x_(x),
-      y_(y),
-      map_(x, tokens, heads, threads),
-      threads_(threads),
-      y_squares_(squared_norm(y)),
-      row_weights_(std::move(row_weights)) {}
+    : ReadoutProblem(x, y, threads), map_(x, tokens, heads, threads), row_weights_(std::move(row_weights)) {}
 
 std::unique_ptr<backend::LayerPoint> VariableProjection::make_point() const {
-  const Index features = heads() * dim();
-  auto out = std::make_unique<Point>();
-  Point& point = *out;
-  point.p = Matrix<double>(rows() * heads(), map_.tokens());
-  point.values = Matrix<double>(rows() / tokens() * outputs(), heads() * tokens());
-  allocate_readout(point, rows(), features, outputs());
-  return out;
+  auto point = std::make_unique<Point>(rows(), heads() * dim(), outputs());
+  point->p = Matrix<double>(rows() * heads(), tokens());
+  point->values = Matrix<double>(rows() / tokens() * outputs(), heads() * tokens());
+  return point;
 }
 
-void VariableProjection::evaluate(Matrix<double> theta, double ridge, backend::LayerPoint& at) const {
+void VariableProjection::make_features(ReadoutPoint& at) const {
   Point& point = as_point(at);
-  point.parameters = std::move(theta);
   map_.evaluate(point.parameters, point.p, point.phi);
   weigh_rows(point.phi.view());
-  gather_readout(y_, threads_, point);
-  solve_for_w(ridge, point);
-}
-
-void VariableProjection::solve_for_w(double ridge, backend::LayerPoint& at) const {
-  solve_readout(y_, y_squares_, ridge, threads_, as_point(at));
-}
-
-Matrix<double> VariableProjection::residual(const backend::LayerPoint& point) const {
-  return copy_of(as_point(point).residual);
 }
 
 void VariableProjection::linearise(backend::LayerPoint& at) const {
@@ -79,11 +60,11 @@ Matrix<double> VariableProjection::curvature(const Point& point, Index wanted) c
   for (Index item = 0; item < tile_count(used, kStack); ++item) {
     const Tile tile = tile_at(used, kStack, item);
     const double flops = 4.0 * static_cast<double>(tile.size * tokens() * features * e);
-    parallel_for(threads_for(flops, threads_), tile.size, [&](Index j, int) {
+    parallel_for(threads_for(flops, threads()), tile.size, [&](Index j, int) {
       map_.slopes(point.p, point.phi, point.values, sample[static_cast<std::size_t>(tile.begin + j)],
                   stacked.view().block(0, j * e, features, e));
     });
-    add_outer(std::as_const(stacked).view().block(0, 0, features, tile.size * e), b, threads_);
+    add_outer(std::as_const(stacked).view().block(0, 0, features, tile.size * e), b, threads());
   }
   const double scale = static_cast<double>(rows()) / static_cast<double>(used);
   for (Index i = 0; i < features; ++i)

@@ -5,37 +5,30 @@
 #include <vector>
 
 #include "attention/attention_map.hpp"
-#include "backend/layer_problem.hpp"
-#include "cpu/layer/readout.hpp"
+#include "cpu/layer/readout_problem.hpp"
 #include "linalg/matrix.hpp"
 
 namespace headlens::cpu {
 
 struct Point final : ReadoutPoint {  // phi (n k, m d)
-  Matrix<double> p;                  // (n k m, k)
-  Matrix<double> values;             // (n e, m k): (X W)^T of every example and head, once linearised
+  using ReadoutPoint::ReadoutPoint;
+  Matrix<double> p;       // (n k m, k)
+  Matrix<double> values;  // (n e, m k): (X W)^T of every example and head, once linearised
 };
 inline Point& as_point(backend::LayerPoint& point) { return static_cast<Point&>(point); }
 inline const Point& as_point(const backend::LayerPoint& point) { return static_cast<const Point&>(point); }
 
-class VariableProjection final : public backend::LayerProblem {
+class VariableProjection final : public ReadoutProblem {
  public:
   // x (n k, d), y (n k, e): views that outlive this. row_weights, where given: 1 for the rows that count, 0
   // for the others, whose y must be 0.
   VariableProjection(MatrixView<const double> x, MatrixView<const double> y, Index tokens, Index heads,
                      int threads, std::vector<double> row_weights = {});
 
-  Index rows() const override { return x_.rows; }
   Index tokens() const override { return map_.tokens(); }
-  Index dim() const override { return x_.cols; }
   Index heads() const override { return map_.heads(); }
-  Index outputs() const override { return y_.cols; }
-  double y_squares() const override { return y_squares_; }
 
   std::unique_ptr<backend::LayerPoint> make_point() const override;
-  void evaluate(Matrix<double> theta, double ridge, backend::LayerPoint& point) const override;
-  void solve_for_w(double ridge, backend::LayerPoint& point) const override;
-  Matrix<double> residual(const backend::LayerPoint& point) const override;
   void linearise(backend::LayerPoint& point) const override;
   void gradient(const backend::LayerPoint& point, MatrixView<double> dtheta) const override;
   std::unique_ptr<backend::LinearModel> make_linear_model() const override;
@@ -47,14 +40,10 @@ class VariableProjection final : public backend::LayerProblem {
   template <class T>
   void weigh_rows(MatrixView<T> a) const;
 
-  MatrixView<const double> x() const { return x_; }
-  int threads() const { return threads_; }
-
  private:
-  MatrixView<const double> x_, y_;
+  void make_features(ReadoutPoint& point) const override;
+
   AttentionMap<double> map_;
-  int threads_;
-  double y_squares_ = 0;
   std::vector<double> row_weights_;
 };
 

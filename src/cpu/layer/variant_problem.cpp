@@ -2,42 +2,24 @@
 
 #include <utility>
 
-#include "linalg/multiply.hpp"
-#include "linalg/vector_space.hpp"
-
 namespace headlens::cpu {
 
 VariantProblem::VariantProblem(const backend::LayerExamples& examples, const VariantShape& shape, int threads)
-    : x_(examples.x),
-      y_(examples.y),
+    : ReadoutProblem(examples.x, examples.y, threads),
       lengths_(examples.lengths),
-      map_(x_, examples.tokens, shape, lengths_, threads),
-      threads_(threads),
-      y_squares_(squared_norm(y_)) {}
+      map_(x(), examples.tokens, shape, lengths_, threads) {}
 
 std::unique_ptr<backend::LayerPoint> VariantProblem::make_point() const {
-  auto point = std::make_unique<VariantPoint>();
-  allocate_readout(*point, rows(), map_.shape().features(), outputs());
+  auto point = std::make_unique<VariantPoint>(rows(), map_.shape().features(), outputs());
   point->z = map_.make_activations();
   point->p = map_.make_attention();
   point->v = Matrix<double>(rows(), heads() * outputs());
   return point;
 }
 
-void VariantProblem::evaluate(Matrix<double> parameters, double ridge, backend::LayerPoint& at) const {
+void VariantProblem::make_features(ReadoutPoint& at) const {
   VariantPoint& point = as_variant_point(at);
-  point.parameters = std::move(parameters);
   map_.evaluate(point.parameters, point.z, point.p, point.phi);
-  gather_readout(y_, threads_, point);
-  solve_for_w(ridge, point);
-}
-
-void VariantProblem::solve_for_w(double ridge, backend::LayerPoint& at) const {
-  solve_readout(y_, y_squares_, ridge, threads_, as_variant_point(at));
-}
-
-Matrix<double> VariantProblem::residual(const backend::LayerPoint& at) const {
-  return copy_of(as_variant_point(at).residual);
 }
 
 void VariantProblem::linearise(backend::LayerPoint& at) const {
@@ -86,13 +68,6 @@ void VariantTangent<T>::project(MatrixView<T> image) const {
 template <class T>
 void VariantTangent<T>::adjoint(MatrixView<const T> image, MatrixView<T> dp) const {
   map_.adjoint(z_, p_, v_, image, dp);
-}
-
-template <class T>
-void VariantTangent<T>::normal_product(MatrixView<const T> a, MatrixView<T> image, MatrixView<T> out) const {
-  derivative(a, image);
-  project(image);
-  adjoint(image, out);
 }
 
 template class VariantTangent<float>;

@@ -6,12 +6,13 @@
 
 #include "attention/variant_map.hpp"
 #include "cpu/layer/linear_model.hpp"
-#include "cpu/layer/readout.hpp"
+#include "cpu/layer/readout_problem.hpp"
 #include "cpu/layer/tangent_model.hpp"
 
 namespace headlens::cpu {
 
 struct VariantPoint final : ReadoutPoint {
+  using ReadoutPoint::ReadoutPoint;
   Matrix<double> z;  // (n k, columns) images of the tokens
   Matrix<double> p;  // (n m k, k)
   Matrix<double> v;  // (n k, m e), once linearised
@@ -23,39 +24,29 @@ inline const VariantPoint& as_variant_point(const backend::LayerPoint& point) {
   return static_cast<const VariantPoint&>(point);
 }
 
-class VariantProblem final : public backend::LayerProblem {
+class VariantProblem final : public ReadoutProblem {
  public:
   VariantProblem(const backend::LayerExamples& examples, const VariantShape& shape, int threads);
 
-  Index rows() const override { return x_.rows; }
   Index tokens() const override { return map_.tokens(); }
-  Index dim() const override { return x_.cols; }
   Index heads() const override { return map_.shape().heads; }
-  Index outputs() const override { return y_.cols; }
-  double y_squares() const override { return y_squares_; }
   double unknowns() const override {
     return static_cast<double>(map_.shape().rows() * map_.shape().columns());
   }
 
   std::unique_ptr<backend::LayerPoint> make_point() const override;
-  void evaluate(Matrix<double> parameters, double ridge, backend::LayerPoint& point) const override;
-  void solve_for_w(double ridge, backend::LayerPoint& point) const override;
-  Matrix<double> residual(const backend::LayerPoint& point) const override;
   void linearise(backend::LayerPoint& point) const override;
   void gradient(const backend::LayerPoint& point, MatrixView<double> dp) const override;
   std::unique_ptr<backend::LinearModel> make_linear_model() const override;
 
   const VariantMap<double>& map() const { return map_; }
   const std::vector<Index>& lengths() const { return lengths_; }
-  MatrixView<const double> x() const { return x_; }
-  int threads() const { return threads_; }
 
  private:
-  MatrixView<const double> x_, y_;
+  void make_features(ReadoutPoint& point) const override;
+
   std::vector<Index> lengths_;
   VariantMap<double> map_;
-  int threads_;
-  double y_squares_;
 };
 
 // The derivative of the projected residual at one point, in the precision T: applied, never formed.
@@ -67,7 +58,6 @@ class VariantTangent {
   void derivative(MatrixView<const T> dp, MatrixView<T> image) const;
   void project(MatrixView<T> image) const;
   void adjoint(MatrixView<const T> image, MatrixView<T> dp) const;
-  void normal_product(MatrixView<const T> a, MatrixView<T> image, MatrixView<T> out) const;
   const VariantProblem& problem() const { return problem_; }
 
  private:

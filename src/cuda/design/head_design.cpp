@@ -156,11 +156,6 @@ Matrix<double> HeadDesign<T>::adjoint(MatrixView<const double> r, std::string_vi
 }
 
 template <class T>
-Matrix<double> HeadDesign<T>::outer_product(MatrixView<const double> r, std::string_view phase) {
-  return forward(adjoint(r, phase), phase);
-}
-
-template <class T>
 Matrix<double> HeadDesign<T>::inner_product(MatrixView<const double> v, std::string_view phase,
                                             const std::vector<double>& weights) {
   const Index q = v.cols;
@@ -268,7 +263,15 @@ void HeadDesign<T>::gather_into(const std::vector<Index>& examples, To* to) {
   });
 }
 
-template class HeadDesign<float>;
-template class HeadDesign<double>;
+std::unique_ptr<backend::Design> make_head_design(const backend::FeatureSource& source, const Array& heads,
+                                                  const backend::Context& context) {
+  const auto make = [&]<class T>(std::unique_ptr<FeatureMap<T>> map) -> std::unique_ptr<backend::Design> {
+    return std::make_unique<HeadDesign<T>>(std::move(map), source, context);
+  };
+  const FeatureOptions& features = source.features;
+  const Index dim = source.sets.dim(), keys = source.keys();
+  return features.precision == Precision::f32 ? make(make_head_map<float>(features, dim, keys, heads))
+                                              : make(make_head_map<double>(features, dim, keys, heads));
+}
 
 }  // namespace headlens::cuda

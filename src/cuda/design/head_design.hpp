@@ -23,7 +23,6 @@ class HeadDesign : public DeviceDesign {
 
   Matrix<double> forward(MatrixView<const double> v, std::string_view phase) override;
   Matrix<double> adjoint(MatrixView<const double> r, std::string_view phase) override;
-  Matrix<double> outer_product(MatrixView<const double> r, std::string_view phase) override;
   Matrix<double> inner_product(MatrixView<const double> v, std::string_view phase,
                                const std::vector<double>& weights) override;
   double mean_square_row() override;
@@ -32,7 +31,7 @@ class HeadDesign : public DeviceDesign {
   std::unique_ptr<backend::Gram> gram(const backend::GramRequest& request) override;
   std::unique_ptr<backend::Factor> preconditioner(double) override { return nullptr; }
 
-  std::vector<Index> head_of_column() const override { return map_->head_of_column(); }
+  std::vector<Index> head_of_column() const override { return backend::heads_of_columns(*map_); }
   Matrix<double> stored(MatrixView<const double> values) const override {
     return backend::in_stored_order(*map_, values);
   }
@@ -66,6 +65,10 @@ class HeadDesign : public DeviceDesign {
   DeviceArray<double> device_means_, keep_;  // keep: 0 for columns that do not vary
   DeviceArray<float> scale_;                 // powers of two above the entries of the columns
 };
+
+// In the precision of the features.
+std::unique_ptr<backend::Design> make_head_design(const backend::FeatureSource& source, const Array& heads,
+                                                  const backend::Context& context);
 
 // Rows computed at once, and whether tokens stay on the device: from shapes alone.
 Index rows_of_block(Index columns, std::size_t item);

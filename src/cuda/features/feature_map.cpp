@@ -164,14 +164,6 @@ class MlpMap final : public FeatureMap<T> {
 }  // namespace
 
 template <class T>
-std::vector<Index> FeatureMap<T>::head_of_column() const {
-  std::vector<Index> head(static_cast<std::size_t>(columns()), -1);
-  for (Index m = 0; m < heads(); ++m)
-    for (Index j = 0; j < width(); ++j) head[static_cast<std::size_t>(column_of(m, j))] = m;
-  return head;
-}
-
-template <class T>
 std::unique_ptr<FeatureMap<T>> make_head_map(const FeatureOptions& options, Index dim, Index keys,
                                              const Array& heads) {
   if (options.kind == ModelKind::mlp) return std::make_unique<MlpMap<T>>(dim, keys, heads);

@@ -1,6 +1,6 @@
 // The features of a model on the device: a map from tokens to rows of Phi. Columns are ordered for speed,
-// not as in the model file; column_of() and head_of_column() translate. A row does not depend on the sets
-// that are computed with it.
+// not as in the model file; column_of() translates. A row does not depend on the sets that are computed with
+// it.
 #pragma once
 
 #include <memory>
@@ -23,8 +23,6 @@ class FeatureMap {
   virtual void compute(const Tokens<T>& tokens, Index first, Index count, T* out) = 0;
   // Waits, and throws Error, which names the sets, if a feature so far was not finite.
   virtual void check_finite(const Sets& sets) = 0;
-
-  std::vector<Index> head_of_column() const;  // -1 for padding
 };
 
 // `heads` as in the model file. `keys` is N, used by mlp only.

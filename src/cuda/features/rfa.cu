@@ -181,6 +181,27 @@ __global__ __launch_bounds__(kWarps* kWarp, 2) void small_kernel(const T* __rest
 
 constexpr int kChunk = 16, kAnyHeads = 128;
 
+// The scores of a chunk become weights. Returns what the sums so far are multiplied by.
+template <class T>
+__device__ T weigh_chunk(Score score, int key, int keys, T (&c)[kChunk], T& highest, T& sum) {
+  T before = T(1);
+  if (score == Score::softmax) {
+    T top = key == 0 ? c[0] : highest;
+#pragma unroll
+    for (int k = 0; k < kChunk; ++k)
+      if (key + k < keys) top = c[k] > top ? c[k] : top;
+    before = key == 0 ? T(0) : exponential(highest - top);
+    highest = top;
+    sum *= before;
+  }
+#pragma unroll
+  for (int k = 0; k < kChunk; ++k) {
+    c[k] = key + k < keys ? weight(score, c[k] - highest) : T(0);
+    sum += c[k];
+  }
+  return before;
+}
+
 // A block: one set against kAnyHeads heads; keys in chunks, their scores in registers, sums in `out`.
 template <class T>
 __global__ void any_kernel(const T* __restrict__ rows, const std::int64_t* __restrict__ begin, int first,
@@ -214,21 +235,7 @@ __global__ void any_kernel(const T* __restrict__ rows, const std::int64_t* __res
         for (int k = 0; k < kChunk; ++k) c[k] += aj * tile[column][k];
       }
     }
-    T before = T(1);  // what the sums so far are multiplied by
-    if (score == Score::softmax) {
-      T top = key == 0 ? c[0] : highest;
-#pragma unroll
-      for (int k = 0; k < kChunk; ++k)
-        if (key + k < keys) top = c[k] > top ? c[k] : top;
-      before = key == 0 ? T(0) : exponential(highest - top);
-      highest = top;
-      sum *= before;
-    }
-#pragma unroll
-    for (int k = 0; k < kChunk; ++k) {
-      c[k] = key + k < keys ? weight(score, c[k] - highest) : T(0);
-      sum += c[k];
-    }
+    const T before = weigh_chunk(score, key, keys, c, highest, sum);
     const bool last = key + kChunk >= keys;
     const T scale = !last ? T(1) : T(1) / (score == Score::softmax ? sum : static_cast<T>(keys));
     for (int j = 0; j < width; j += kChunk) {

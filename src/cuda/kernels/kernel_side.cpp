@@ -7,24 +7,12 @@
 #include "features/heads.hpp"
 #include "features/positions.hpp"
 #include "headlens/error.hpp"
+#include "linalg/vector_space.hpp"
 
 namespace headlens::cuda {
 namespace {
 
 std::size_t at(Index i) { return static_cast<std::size_t>(i); }
-
-double dot(const double* a, const double* b, Index size) {
-  double sum = 0;
-  for (Index j = 0; j < size; ++j) sum += a[j] * b[j];
-  return sum;
-}
-
-// Divides the row by its length, which is returned.
-double normalise(double* row, Index size) {
-  const double length = std::sqrt(dot(row, row, size));
-  for (Index j = 0; j < size; ++j) row[j] *= 1 / length;
-  return length;
-}
 
 // Tokens xt of one set in double, the query first.
 template <class T>
@@ -145,13 +133,7 @@ class Packing {
 }  // namespace
 
 Form form_of(const FeatureOptions& options) {
-  double bias = std::abs(*options.bias_scale);
-  if (options.mean) {
-    double largest = 0;
-    for (Index i = 0; i < options.mean->size(); ++i)
-      largest = std::max(largest, std::abs(options.mean->at(i)));
-    bias *= largest;
-  }
+  const double bias = largest_mean(options);
   ensure(options.score != Score::softmax, "softmax has no closed form");
   // Beyond this ratio a score is its mean to all digits, and standardising it might overflow.
   if (options.score == Score::exp) return Form::exponential;

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "base/memory.hpp"
+#include "cuda/layer/factor_map.hpp"
 #include "cuda/layer/vectors.hpp"
 
 namespace headlens::cuda {
@@ -29,36 +31,66 @@ MatrixView<const T> read(const DeviceMatrix<T>& a) {
   return a.view();
 }
 
-}  // namespace
+// One array of parameters with its gradient, the running means of Adam, and its own running mean.
+struct Moving {
+  DeviceMatrix<float> value, gradient, mean, square, averaged;
 
-AdamDescent::Moving::Moving(const Matrix<double>& start, int threads)
-    : value(upload<float>(start.view(), threads)),
-      gradient(start.rows(), start.cols()),
-      mean(start.rows(), start.cols()),
-      square(start.rows(), start.cols()),
-      averaged(upload<float>(start.view(), threads)) {
-  mean.clear();
-  square.clear();
-}
+  Moving(const Matrix<double>& start, int threads)
+      : value(upload<float>(start.view(), threads)),
+        gradient(start.rows(), start.cols()),
+        mean(start.rows(), start.cols()),
+        square(start.rows(), start.cols()),
+        averaged(upload<float>(start.view(), threads)) {
+    mean.clear();
+    square.clear();
+  }
 
-void AdamDescent::Moving::step(int t, double rate) {
-  const float mean_share = 1 - std::pow(kMean, static_cast<float>(t)),
-              square_share = 1 - std::pow(kSquare, static_cast<float>(t));
-  adam_step({1 - kMean, 1 - kSquare, static_cast<float>(rate) / mean_share, 1 / square_share, kSmall,
-             static_cast<float>(backend::averaged_share(t))},
-            gradient.data(), value.size(), {value.data(), mean.data(), square.data(), averaged.data()});
-}
+  void step(int t, double rate) {
+    const float mean_share = 1 - std::pow(kMean, static_cast<float>(t)),
+                square_share = 1 - std::pow(kSquare, static_cast<float>(t));
+    adam_step({1 - kMean, 1 - kSquare, static_cast<float>(rate) / mean_share, 1 / square_share, kSmall,
+               static_cast<float>(backend::averaged_share(t))},
+              gradient.data(), value.size(), {value.data(), mean.data(), square.data(), averaged.data()});
+  }
+};
 
-AdamDescent::AdamDescent(const backend::LayerExamples& examples, backend::HeadRanks ranks,
-                         const backend::FactorValues& start, int threads)
-    : tokens_(examples.tokens),
-      ranks_(std::move(ranks)),
-      threads_(threads),
-      all_x_(upload<float>(examples.x, threads)),
-      all_y_(upload<float>(examples.y, threads)),
-      y_squares_(row_squares_of(all_y_.data(), all_y_.rows(), all_y_.cols())),
-      parameters_(start.parameters, threads),
-      o_(start.o, threads) {}
+class AdamDescent final : public backend::FactorDescent {
+ public:
+  AdamDescent(const backend::LayerExamples& examples, backend::HeadRanks ranks,
+              const backend::FactorValues& start, int threads)
+      : tokens_(examples.tokens),
+        ranks_(std::move(ranks)),
+        threads_(threads),
+        all_x_(upload<float>(examples.x, threads)),
+        all_y_(upload<float>(examples.y, threads)),
+        y_squares_(row_squares_of(all_y_.data(), all_y_.rows(), all_y_.cols())),
+        parameters_(start.parameters, threads),
+        o_(start.o, threads) {}
+
+  double step(const std::vector<Index>& batch, double rate) override;
+  backend::FactorValues values() const override {
+    return {download(parameters_.value, threads_), download(o_.value, threads_)};
+  }
+  backend::FactorValues mean_values() const override {
+    return {download(parameters_.averaged, threads_), download(o_.averaged, threads_)};
+  }
+  void go_to_mean() override {
+    for (Moving* moving : {&parameters_, &o_})
+      convert(moving->averaged.data(), moving->value.size(), moving->value.data());
+  }
+
+ private:
+  void gather(const std::vector<Index>& batch);
+
+  Index tokens_;
+  backend::HeadRanks ranks_;
+  int threads_, steps_ = 0;
+  DeviceMatrix<float> all_x_, all_y_;
+  std::vector<double> y_squares_;  // row by row
+  Moving parameters_, o_;
+  DeviceMatrix<float> x_, y_, z_, p_, phi_, g_;  // of one batch
+  DeviceArray<std::int64_t> numbers_;
+};
 
 void AdamDescent::gather(const std::vector<Index>& batch) {
   const auto count = static_cast<Index>(batch.size()), rows = count * tokens_;
@@ -93,18 +125,7 @@ double AdamDescent::step(const std::vector<Index>& batch, double rate) {
   return inner_product(y_.data(), y_.data(), y_.size()) / labels;
 }
 
-backend::FactorValues AdamDescent::values() const {
-  return {download(parameters_.value, threads_), download(o_.value, threads_)};
-}
-
-backend::FactorValues AdamDescent::mean_values() const {
-  return {download(parameters_.averaged, threads_), download(o_.averaged, threads_)};
-}
-
-void AdamDescent::go_to_mean() {
-  for (Moving* moving : {&parameters_, &o_})
-    convert(moving->averaged.data(), moving->value.size(), moving->value.data());
-}
+}  // namespace
 
 std::unique_ptr<backend::FactorDescent> make_factor_descent(const backend::LayerExamples& examples,
                                                             const backend::HeadRanks& ranks,

@@ -11,8 +11,6 @@
 namespace headlens::training {
 namespace {
 
-std::size_t at(Index i) { return static_cast<std::size_t>(i); }
-
 struct SlackStep {
   Block level, xi, eta;
 };

@@ -13,8 +13,6 @@ namespace {
 constexpr double least_share = 9.357622968840175e-14;  // e^-30
 constexpr double epsilon = std::numeric_limits<double>::epsilon();
 
-std::size_t at(Index i) { return static_cast<std::size_t>(i); }
-
 // Rounding errors of a sum behave like a random walk: relative to sum |terms|, sqrt(count) epsilon, with a
 // margin.
 double rounding(std::size_t count) { return 2 * std::sqrt(static_cast<double>(count)) * epsilon; }

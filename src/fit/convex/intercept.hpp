@@ -41,4 +41,6 @@ class InterceptSystem {
   Matrix<double> factor_;      // Cholesky, lower
 };
 
+inline std::size_t at(Index i) { return static_cast<std::size_t>(i); }
+
 }  // namespace headlens::training

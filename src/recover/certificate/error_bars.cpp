@@ -36,13 +36,13 @@ Draw draw_errors(const backend::LayerProblem& problem, backend::LinearModel& mod
 }
 
 // Of the covariance C of one head's errors under noise of deviation one: tr C and tr C^2.
-struct Spread {
+struct HeadSpread {
   double trace = 0, squares = 0;
 };
 
-Spread spread_of(const std::vector<MatrixView<const double>>& draws) {
+HeadSpread head_spread(const std::vector<MatrixView<const double>>& draws) {
   const double count = static_cast<double>(draws.size());
-  Spread spread;
+  HeadSpread spread;
   for (std::size_t r = 0; r < draws.size(); ++r) {
     spread.trace += squared_norm(draws[r]) / count;
     for (std::size_t s = 0; s < r; ++s) {
@@ -55,7 +55,7 @@ Spread spread_of(const std::vector<MatrixView<const double>>& draws) {
 
 double bar(const std::vector<MatrixView<const double>>& draws, const backend::LayerPoint& point, double noise,
            ResidualIs residual) {
-  const Spread spread = spread_of(draws);
+  const HeadSpread spread = head_spread(draws);
   if (!(spread.trace > 0)) return 0;
   if (residual == ResidualIs::anything) return std::sqrt(point.squares * std::sqrt(spread.squares));
   const double count = static_cast<double>(draws.size());

@@ -11,9 +11,9 @@
 namespace headlens::recovery {
 namespace {
 
-constexpr double kTolerance = 1e-2;  // of a solve: below what the number of draws can tell
-constexpr int kMostInner = 1000;
-constexpr double kConfidence = 0.95;
+constexpr double kDrawTolerance = 1e-2;  // of a solve: below what the number of draws can tell
+constexpr int kMostDrawSteps = 1000;
+constexpr double kDrawConfidence = 0.95;
 
 // Is H a = b to the tolerance, in the norm of the preconditioner? Asked in double of a solve in float.
 bool is_solved(backend::LinearModel& model, const Matrix<double>& b, double mu, const Matrix<double>& a) {
@@ -22,7 +22,7 @@ bool is_solved(backend::LinearModel& model, const Matrix<double>& b, double mu, 
   add(mu, a, left);
   add(-1.0, b, left);
   return inner_product(left, model.precondition(left)) <
-         std::pow(3 * kTolerance, 2) * inner_product(b, model.precondition(b));
+         std::pow(3 * kDrawTolerance, 2) * inner_product(b, model.precondition(b));
 }
 
 constexpr Index kNormals = 1 << 16;  // of a share; a whole number of blocks of the stream
@@ -43,7 +43,7 @@ bool draw_error(const backend::LayerProblem& problem, backend::LinearModel& mode
   fill_normal(stream, noise.rows() * noise.cols(), effort.threads(), noise.data());
   model.respond(noise, draw.parameters);
   for (const Precision precision : {Precision::f32, Precision::f64}) {
-    backend::Step step = model.solve(draw.parameters, mu, kTolerance, kMostInner, precision,
+    backend::Step step = model.solve(draw.parameters, mu, kDrawTolerance, kMostDrawSteps, precision,
                                      [&] { return effort.must_stop(); });
     effort.inner += step.inner;
     if (effort.expired()) return false;
@@ -81,7 +81,7 @@ Spread spread_of(const Matrix<double>& products, Index entries) {
   if (!(out.trace > 0) || count < 2) return out;
   const double freedom =
       std::clamp(out.trace * out.trace / std::max(squares, 1e-300), 1.0, static_cast<double>(entries));
-  out.quantile = boost::math::quantile(boost::math::fisher_f(freedom, count * freedom), kConfidence);
+  out.quantile = boost::math::quantile(boost::math::fisher_f(freedom, count * freedom), kDrawConfidence);
   return out;
 }
 

@@ -11,7 +11,7 @@
 namespace headlens::recovery {
 namespace {
 
-constexpr double kConfidence = 0.95;
+constexpr double kFloorConfidence = 0.95;
 
 struct Labelled {
   const double *x, *y;
@@ -144,7 +144,8 @@ BestFitReport excess_error(const Split& split, const Candidate& candidate, int t
   if (groups.size() < 2) return out;
   const auto others = static_cast<double>(groups.size() - 1);
   const double error = std::sqrt(squares * (others + 1) / others) / y_squares;
-  const double reach = error * boost::math::quantile(boost::math::students_t(others), (1 + kConfidence) / 2);
+  const double reach =
+      error * boost::math::quantile(boost::math::students_t(others), (1 + kFloorConfidence) / 2);
   out.excess_low = floor.repeats > 0 ? root(excess - reach) : 0;  // all of the error may be noise
   out.excess_high = root(excess + reach);
   return out;

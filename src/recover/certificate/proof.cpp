@@ -24,8 +24,8 @@ constexpr double kTightEnough = 1e-9;  // relative bars below this need no furth
 constexpr double kNoNoise = 1e-6;      // relative residuals below this are hardly ever noise of the labels
 constexpr Index kSmall = 400;          // entries of Theta whose factor takes a few hundredths of a second
 constexpr Index kCheap = 120;          // entries of Theta with which a few dozen factorisations take no time
-constexpr double kNudge = 1e-4, kNudgeBars = 30;
-constexpr double kReturned = 3;  // bars: as far as two ends of the same minimum may lie apart
+constexpr double kWeakNudge = 1e-4, kNudgeBars = 30;
+constexpr double kReturnedBars = 3;  // bars: as far as two ends of the same minimum may lie apart
 
 double norm_of_head(const Matrix<double>& theta, Index i) {
   const Index d = theta.rows();
@@ -74,7 +74,7 @@ double widest(const std::vector<HeadBound>& relative) {
 bool comes_back(const Split& dense, const Linearisation& at, const Bounds& bounds, double sign,
                 Effort& effort) {
   const Index d = at.theta.rows(), m = at.theta.cols() / d;
-  double reach = kNudge;  // in units of each head's own size, as the weakest direction is
+  double reach = kWeakNudge;  // in units of each head's own size, as the weakest direction is
   for (Index i = 0; i < m; ++i) {
     const double size = norm_of_head(at.theta, i), bar = bounds.plain[static_cast<std::size_t>(i)].theta;
     if (bar < size) reach = std::max(reach, kNudgeBars * bar / size);
@@ -93,8 +93,9 @@ bool comes_back(const Split& dense, const Linearisation& at, const Bounds& bound
     }
     const HeadBound& bar = bounds.plain[static_cast<std::size_t>(i)];
     const double rounding = 1e-14;
-    if (std::sqrt(theta_squares) > kReturned * bar.theta + rounding * norm_of_head(at.theta, i)) return false;
-    if (std::sqrt(w_squares) > kReturned * bar.w + rounding * norm_of_w(at, i)) return false;
+    if (std::sqrt(theta_squares) > kReturnedBars * bar.theta + rounding * norm_of_head(at.theta, i))
+      return false;
+    if (std::sqrt(w_squares) > kReturnedBars * bar.w + rounding * norm_of_w(at, i)) return false;
   }
   return true;
 }
@@ -128,7 +129,7 @@ std::vector<bool> set_mean_pooling(const Split& dense, const Bounds& bounds, Lin
   }
   if (!any) return pools;
   std::optional<Linearisation> zero = linearise(dense, theta, effort.threads());
-  if (!zero || std::sqrt(zero->squares) > kReturned * bounds.label_error)
+  if (!zero || std::sqrt(zero->squares) > kReturnedBars * bounds.label_error)
     return std::vector<bool>(static_cast<std::size_t>(m));
   at = std::move(*zero);
   return pools;
@@ -207,6 +208,12 @@ Ambiguity find_ambiguity(const Split& split, const AmbiguityTest& test, const Ca
   if (!means_are_seen(split)) return {Doubt::mean_unseen, {}};
   if (!held_out_is_fresh(split, candidate.heads())) return {Doubt::few_distinct, {}};
   return {};
+}
+
+Doubt last_doubt(bool explained, const std::function<bool()>& comes_back, const Effort& effort) {
+  if (!explained) return Doubt::structure;
+  if (!comes_back()) return effort.expired() ? Doubt::out_of_time : Doubt::another_layer;
+  return Doubt::none;  // only here: every test has been passed
 }
 
 Proof prove(const Split& split, Candidate& candidate, const std::vector<double>& weights, std::uint64_t seed,

@@ -2,6 +2,8 @@
 // bound on the error of every head, and attempts to find another layer that fits as well.
 #pragma once
 
+#include <functional>
+
 #include "recover/certificate/bounds.hpp"
 
 namespace headlens::recovery {
@@ -55,6 +57,10 @@ struct AmbiguityTest {
   const std::vector<HeadBound>& bounds;
 };
 Ambiguity find_ambiguity(const Split& split, const AmbiguityTest& test, const Candidate& candidate);
+
+// The last two tests of an answer that is the only one of its kind: it explains every label, and comes back
+// after a nudge.
+Doubt last_doubt(bool explained, const std::function<bool()>& comes_back, const Effort& effort);
 
 // Candidates of held-out error below kProof. weights: see bound_errors. May set the Theta of a head to zero.
 Proof prove(const Split& split, Candidate& candidate, const std::vector<double>& weights, std::uint64_t seed,

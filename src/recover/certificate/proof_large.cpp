@@ -23,7 +23,7 @@
 namespace headlens::recovery {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kNoBound = std::numeric_limits<double>::infinity();
 constexpr double kSafety = 4;        // beyond first order, what the fit absorbed, and eigenvalues found to 1%
 constexpr double kUnsettled = 4;     // times: an eigenvalue that was still falling
 constexpr double kResolved = 1e-11;  // of the largest eigenvalue: below it products with H are rounding
@@ -98,7 +98,7 @@ Proof prove_large(const Split& split, const Candidate& candidate, const std::vec
   proof.response = weakest.response;
   const bool resolved = !weakest.values.empty() && weakest.values[0] > kResolved * largest;
   for (Index i = 0; i < m; ++i) {
-    bounds.push_back(resolved ? bound_of_head(weakest, bars, left, i) : HeadBound{kInfinity, kInfinity});
+    bounds.push_back(resolved ? bound_of_head(weakest, bars, left, i) : HeadBound{kNoBound, kNoBound});
     proof.relative.push_back(relative_to_head(bounds.back(), point, weights, i));
     if (!(std::max(proof.relative.back().theta, proof.relative.back().w) < kWidestBar))
       proof.heads.push_back(i);
@@ -111,12 +111,9 @@ Proof prove_large(const Split& split, const Candidate& candidate, const std::vec
     proof.heads = std::move(other.heads);
     return proof;
   }
-  if (!explained(split, candidate, effort.threads()))
-    proof.doubt = Doubt::structure;
-  else if (!returns_after_nudge(enough, candidate, seed, effort))
-    proof.doubt = effort.expired() ? Doubt::out_of_time : Doubt::another_layer;
-  else
-    proof.doubt = Doubt::none;  // only here: every test has been passed
+  proof.doubt = last_doubt(
+      explained(split, candidate, effort.threads()),
+      [&] { return returns_after_nudge(enough, candidate, seed, effort); }, effort);
   return proof;
 }
 

@@ -7,8 +7,8 @@
 namespace headlens::recovery {
 namespace {
 
-constexpr double kAbove = 10;   // bars: W that differ by more are different
-constexpr double kNone = 1e-9;  // of the largest coordinate of a token: rounding
+constexpr double kDifferentBars = 10;  // bars: W that differ by more are different
+constexpr double kNone = 1e-9;         // of the largest coordinate of a token: rounding
 constexpr Index kMostRows = 20000;
 constexpr Index kFewMore = 16;  // tokens beyond d that show a single group
 
@@ -140,10 +140,10 @@ std::vector<Index> swappable_heads(const Split& examples, const Candidate& candi
   for (Index i = 0; i < m; ++i)
     for (Index j = 0; j < i; ++j) {
       const HeadBound &a = bounds[static_cast<std::size_t>(i)], &b = bounds[static_cast<std::size_t>(j)];
-      if (difference_of_w(candidate, i, j) < kAbove * (a.w + b.w)) return {j, i};
+      if (difference_of_w(candidate, i, j) < kDifferentBars * (a.w + b.w)) return {j, i};
       for (Index group = 0; groups.count() > 1 && group < groups.count(); ++group)
         if (difference_on_group(candidate, i, j, examples.train_x, groups, group) <
-            kAbove * (a.theta + b.theta))
+            kDifferentBars * (a.theta + b.theta))
           return {j, i};
     }
   return {};

@@ -43,12 +43,12 @@ std::string sculpt_text(const SculptReport& r) {
                      r.polished_tuples == 1 ? "best tuple" : fmt::format("{} best tuples", r.polished_tuples),
                      *r.polished_error));
   text += fmt::format("\nwhose accuracy    sculpting alone predicts held-out labels to {:.1e}", r.net_error);
-  if (r.polish_distance)
-    text += fmt::format(
-        ", and its worst head is {:.1e} of its size away;\n                  all digits beyond are the "
-        "polish's",
-        *r.polish_distance);
-  return text;
+  if (!r.polish_distance) return text;
+  if (*r.polished_error >= r.net_error) return text + ";\n                  the polish does no better";
+  return text + fmt::format(
+                    ", and its worst head is {:.1e} of its size away;\n                  all digits "
+                    "beyond are the polish's",
+                    *r.polish_distance);
 }
 
 // How many examples say anything of the hidden set, and how many of them are left to confirm it.

@@ -9,8 +9,7 @@
 #include "base/random.hpp"
 #include "linalg/tiles.hpp"
 #include "linalg/vector_space.hpp"
-#include "recover/certificate/error_draws.hpp"
-#include "recover/certificate/weakest_direction.hpp"
+#include "recover/certificate/label_response.hpp"
 #include "recover/factors/gauge.hpp"
 
 namespace headlens::recovery {
@@ -19,7 +18,6 @@ namespace {
 constexpr double kSafety = 4;        // beyond first order, what the fit absorbed, and eigenvalues found to 1%
 constexpr double kUnsettled = 4;     // times: an eigenvalue that was still falling
 constexpr double kLowDraws = 4;      // times: draws that were low by chance
-constexpr double kResolved = 1e-11;  // of the typical curvature: below it products are rounding
 constexpr double kRounding = 1e-14;  // of |Y|: labels and our own sums
 constexpr int kExactDraws = 3, kNoisyDraws = 16;
 constexpr double kNudge = 1e-3, kReturned = 0.02;
@@ -30,13 +28,6 @@ Matrix<double> beside(MatrixView<const double> a, MatrixView<const double> b) {
     std::copy_n(a.row(i), a.cols, out.view().row(i));
     std::copy_n(b.row(i), b.cols, out.view().row(i) + a.cols);
   }
-  return out;
-}
-
-Matrix<double> transposed(MatrixView<const double> a) {
-  Matrix<double> out(a.cols, a.rows);
-  for (Index i = 0; i < a.rows; ++i)
-    for (Index j = 0; j < a.cols; ++j) out(j, i) = a(i, j);
   return out;
 }
 
@@ -87,21 +78,6 @@ double theta_bound(const Factors& factors, const WeakestDirection& weakest, Inde
   return std::sqrt(squares);
 }
 
-Matrix<double> any_direction(const Factors& factors, std::uint64_t seed) {
-  Stream stream(seed, "direction of factors");
-  Matrix<double> a(factors.dim(), factors.ranks.parameter_columns());
-  for (Index i = 0; i < a.rows() * a.cols(); ++i) a.data()[i] = stream.normal();
-  return a;
-}
-
-// <a, H a> / <a, a> for a random a: about the mean eigenvalue.
-double typical_curvature(backend::LinearModel& model, const Factors& factors, std::uint64_t seed) {
-  const Matrix<double> a = any_direction(factors, seed);
-  Matrix<double> image(a.rows(), a.cols());
-  model.normal_product(a, image);
-  return inner_product(a, image) / squared_norm(a);
-}
-
 }  // namespace
 
 FactorBars factor_bars(const Split& split, const Factors& given, LabelsAre labels, std::uint64_t seed,
@@ -115,25 +91,17 @@ FactorBars factor_bars(const Split& split, const Factors& given, LabelsAre label
   if (!point->finite) return out;
   factors.values.o = headlens::copy_of(point->w);
   problem->linearise(*point);
-  const std::unique_ptr<backend::LinearModel> model = problem->make_linear_model();
-  const double mu = 1e-14 * problem->y_squares() / std::max(squared_norm(point->parameters), 1e-300);
-  model->move_to(*point);
-  model->refresh_preconditioner(*point);
-  model->shift_preconditioner(mu);
-  const std::vector<ErrorDraw> drawn = draw_errors(*problem, *model, *point,
-                                                   {labels == LabelsAre::exact ? kExactDraws : kNoisyDraws,
-                                                    mu, seed, "error bars of factors", factors.heads()},
-                                                   effort);
-  if (drawn.empty()) return out;
-  const double typical = typical_curvature(*model, factors, seed);
-  const GaugeFixed fixed(*problem, factors, typical);
-  std::vector<Matrix<double>> starts;
-  for (std::size_t r = 0; r < 3; ++r) starts.push_back(headlens::copy_of(drawn[r].parameters));
-  starts.push_back(any_direction(factors, seed));  // draws have no part in directions that no label shows
-  const WeakestDirection weakest =
-      weakest_direction(fixed, *point, starts, [&] { return effort.must_stop(); });
-  effort.inner += weakest.products;
-  out.resolved = !effort.expired() && !weakest.values.empty() && weakest.values[0] > kResolved * typical;
+  const LabelResponse found = label_response(
+      *problem, *point,
+      {{.count = labels == LabelsAre::exact ? kExactDraws : kNoisyDraws,
+        .seed = seed,
+        .stream = "error bars of factors",
+        .heads = factors.heads()},
+       "direction of factors"},
+      [&](double curvature) { return std::make_unique<GaugeFixed>(*problem, factors, curvature); }, effort);
+  const std::vector<ErrorDraw>& drawn = found.drawn;
+  const WeakestDirection& weakest = found.weakest;
+  out.resolved = found.resolved;
   if (!out.resolved) return out;
   out.response = weakest.response;
   const double equations = static_cast<double>(problem->rows() * problem->outputs());

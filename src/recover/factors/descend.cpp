@@ -143,13 +143,13 @@ DescentResult descend(const Split& split, Factors start, const DescentOptions& o
     }
     if (late) return ended(DescentEnd::out_of_time);
     course.look(out.steps, out.factors);
+    if (course.overfits()) return ended(DescentEnd::overfits);
     const bool flat = course.is_flat(out.steps);
     if (out.factors.held_out_error < near || flat) {
       if (newton.take_over(out.factors, flat ? Successor::Try::last : Successor::Try::early))
         return ended(DescentEnd::found);
       near = std::min(near, out.factors.held_out_error) / 2;
     }
-    if (course.overfits()) return ended(DescentEnd::overfits);
     if (flat) return ended(DescentEnd::flat);
   }
   const bool found = newton.take_over(out.factors, Successor::Try::last);

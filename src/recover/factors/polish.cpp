@@ -33,6 +33,19 @@ Split first_equations(const Split& split, const backend::HeadRanks& ranks, doubl
   return thin;
 }
 
+double polish_bytes(const Split& split, const backend::HeadRanks& ranks, double rows) {
+  const double all = static_cast<double>(split.train_x.rows), d = static_cast<double>(split.train_x.cols),
+               e = static_cast<double>(split.train_y.cols), k = static_cast<double>(split.tokens);
+  const double z = static_cast<double>(ranks.parameter_columns()),
+               b = static_cast<double>(ranks.value_columns()), m = static_cast<double>(ranks.heads());
+  // Two points (z, P, Phi, residual), the tangents in float and double with the tokens, images of CG; the
+  // sums over groups of examples; Gram matrices and factors of both points; the preconditioner; the layer
+  // that is returned, multiplied out; whitened tokens, and tokens sorted to look for repeated examples.
+  const double point = 8 * (z + m * k + b + e), tangents = 12 * (d + z + m * k + b), images = 8 * 3 * (e + b);
+  return rows * (2 * point + tangents + images) + 8 * (6 * b * b + 24 * d * z) + 16 * m * d * d +
+         24 * m * d * (d + e) + 24 * all * d;
+}
+
 Polished polish(const Split& split, const Factors& start, const PolishOptions& options,
                 const std::string& phase, Effort& effort) {
   Factors from = balanced(start, 0, 0, effort.threads());
@@ -46,6 +59,7 @@ Polished polish(const Split& split, const Factors& start, const PolishOptions& o
                       .mu = options.damping * problem->unknowns() / squares,
                       .tolerance = std::max(options.tolerance, kLastDigits),
                       .max_steps = options.max_steps,
+                      .ends_capped = options.ends_capped,
                       .tightest = kLoose,
                       .stall_steps = options.stall_steps,
                       .stall_factor = options.stall_factor};

@@ -8,10 +8,12 @@ namespace headlens::recovery {
 
 // Equations per unknown of factors of these ranks: n k e / (m r (3 d + e)).
 double equations_per_unknown(const Split& split, const backend::HeadRanks& ranks);
-// So many of them settle the heads of a layer without noise. Closer to one the condition number of the
-// problem eats what fewer examples save.
+// So many of them settle most layers without noise. Closer to one the condition number of the problem eats
+// what fewer examples save. Heads with sharp attention, which tell little in most rows, need more.
 inline constexpr double kPolishEquations = 10;
 Split first_equations(const Split& split, const backend::HeadRanks& ranks, double equations);
+// Of a polish of so many rows, and of what else a recovery holds then.
+double polish_bytes(const Split& split, const backend::HeadRanks& ranks, double rows);
 
 struct PolishOptions {
   double damping = 1e-3;  // mu, in units of |Y|^2 / |parameters|^2
@@ -19,6 +21,7 @@ struct PolishOptions {
   double tolerance = 1e-26;  // on |r|^2 / |Y|^2
   int max_steps = 60, stall_steps = 8;
   double stall_factor = 0.9;  // of squares, over stall_steps
+  bool ends_capped = false;   // where conjugate gradients do not solve a step: more equations would help
 };
 struct Polished {
   Factors factors;

@@ -27,22 +27,9 @@ constexpr Index kDenseBelow = 48;  // coordinates of the tokens up to which all 
 constexpr double kTrimmed = 1e-9;  // singular values below this share of a head's largest are not looked for
 constexpr double kExplained = 1e-11;  // relative residual that rounding may leave
 constexpr double kAgreement = 0.05;   // relative distance at which two starts have found the same noisy heads
+constexpr double kAsGood = 1.2;       // times the error of the best start: what fewer equations may add
 constexpr double kWidestNoisyBar = 0.5;
 constexpr Index kMostPlaces = 1 << 24;  // entries of matrices for every head and distance: 128 MiB
-
-// Of a search that polishes so many rows.
-double predicted_bytes(const Split& split, const backend::HeadRanks& ranks, double rows) {
-  const double all = static_cast<double>(split.train_x.rows), d = static_cast<double>(split.train_x.cols),
-               e = static_cast<double>(split.train_y.cols), k = static_cast<double>(split.tokens);
-  const double z = static_cast<double>(ranks.parameter_columns()),
-               b = static_cast<double>(ranks.value_columns()), m = static_cast<double>(ranks.heads());
-  // Two points (z, P, Phi, residual), the tangents in float and double with the tokens, images of CG; the
-  // sums over groups of examples; Gram matrices and factors of both points; the preconditioner; the layer
-  // that is returned, multiplied out; whitened tokens, and tokens sorted to look for repeated examples.
-  const double point = 8 * (z + m * k + b + e), tangents = 12 * (d + z + m * k + b), images = 8 * 3 * (e + b);
-  return rows * (2 * point + tangents + images) + 8 * (6 * b * b + 24 * d * z) + 16 * m * d * d +
-         24 * m * d * (d + e) + 24 * all * d;
-}
 
 // Are all labels explained but for rounding?
 bool explained(const Split& split, const Factors& factors) {
@@ -111,9 +98,9 @@ Ambiguity ambiguity_of(const Split& split, const Split& thin, const Factors& fac
 }
 
 // The tests of prove_large() on heads in factors.
-Proof prove_factors(const Split& split, const Outside& outside, const Factors& factors,
+Proof prove_factors(const Split& split, const Outside& outside, const Factors& factors, double equations,
                     const RecoverOptions& options, Effort& effort) {
-  const Split thin = first_equations(split, factors.ranks, kPolishEquations);
+  const Split thin = first_equations(split, factors.ranks, equations);
   Proof proof;
   proof.doubt = Doubt::wide_bars;
   proof.pools_mean.assign(static_cast<std::size_t>(factors.heads()), false);
@@ -132,12 +119,11 @@ Proof prove_factors(const Split& split, const Outside& outside, const Factors& f
   if (other.doubt != Doubt::none) {
     proof.doubt = other.doubt;
     proof.heads = std::move(other.heads);
-  } else if (!explained(split, factors))
-    proof.doubt = Doubt::structure;
-  else if (!factors_come_back(thin, factors, options.seed, effort))
-    proof.doubt = effort.expired() ? Doubt::out_of_time : Doubt::another_layer;
-  else
-    proof.doubt = Doubt::none;  // only here: every test has been passed
+  } else {
+    proof.doubt = last_doubt(
+        explained(split, factors), [&] { return factors_come_back(thin, factors, options.seed, effort); },
+        effort);
+  }
   return proof;
 }
 
@@ -154,11 +140,12 @@ bool depends_on_places(const Split& white, const Factors& factors, Certificate& 
 }
 
 // Labels with noise: all examples count, another start must agree, and what is left must be noise.
-Challenge test_noise(const Split& white, const Outside& outside, const RecoverOptions& options,
-                     Effort& effort, Factors& best, std::vector<HeadBound>& bars, Certificate& certificate) {
+Challenge test_noise(const Split& white, const Outside& outside, double equations,
+                     const RecoverOptions& options, Effort& effort, Factors& best,
+                     std::vector<HeadBound>& bars, Certificate& certificate) {
   Challenge out;
   MemoryBudget(effort.execution())
-      .require(predicted_bytes(white, best.ranks, static_cast<double>(white.train_x.rows)),
+      .require(polish_bytes(white, best.ranks, static_cast<double>(white.train_x.rows)),
                "the recovery from labels with noise");
   best = timed_in(certificate, "polish", [&] {
     return polish(white, best, {.damping = 1e-6, .ridge = 1e-12}, "polish", effort).factors;
@@ -177,7 +164,7 @@ Challenge test_noise(const Split& white, const Outside& outside, const RecoverOp
   again.heads = best.heads();
   again.starts = 2;
   Certificate aside;
-  FactorSearch second;
+  FactorSearch second{.enough = kAsGood * best.held_out_error, .equations = equations};
   timed_in(certificate, "starts", [&] { return search_factors(white, again, effort, aside, second), 0; });
   if (effort.expired() || second.best.heads() != best.heads()) return out;
   const Factors other = matched_to(
@@ -203,8 +190,7 @@ void reserve(const Split& split, const RecoverOptions& options, Effort& effort, 
   const double enough = 1.25 * kPolishEquations *
                         factor_unknowns(most, split.train_x.cols, split.train_y.cols) /
                         static_cast<double>(split.train_y.cols);
-  const double bytes =
-      predicted_bytes(split, most, std::min(static_cast<double>(split.train_x.rows), enough));
+  const double bytes = polish_bytes(split, most, std::min(static_cast<double>(split.train_x.rows), enough));
   MemoryBudget(effort.execution()).require(bytes, "the recovery");
   certificate.predicted_peak_bytes = static_cast<std::uint64_t>(bytes);
 }
@@ -237,11 +223,12 @@ bool recover_factors(const Split& split, const Units& units, const RecoverOption
     // Newton has seen the first examples only.
     best.train_error = error_on(white.train_x, white.train_y, white.tokens, best, effort.context());
     if (best.held_out_error < kProof) {
-      proof = timed_in(certificate, "challenge",
-                       [&] { return prove_factors(white, outside, best, options, effort); });
+      proof = timed_in(certificate, "challenge", [&] {
+        return prove_factors(white, outside, best, search.equations, options, effort);
+      });
       bars = proof.relative;
     } else if (!effort.expired() && search.at_minimum) {
-      noise = test_noise(white, outside, options, effort, best, bars, certificate);
+      noise = test_noise(white, outside, search.equations, options, effort, best, bars, certificate);
     }
   });
   if (best.heads() == 0) {

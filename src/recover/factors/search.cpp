@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "base/memory.hpp"
 #include "recover/factors/merge.hpp"
 #include "recover/factors/phases.hpp"
 
@@ -16,12 +17,17 @@ constexpr double kNoTrim = 1e-9;     // and never those above this share once al
 constexpr double kRounding = 1e-11;  // held-out errors below this are all the same
 constexpr int kMostStarts = 4;
 constexpr int kMostRounds = 4;  // of reducing
-// Newton near a layer wins a digit per step. Three steps that do not halve the error mean that descent has to
+// Newton near a layer wins a digit per step. A step that does not halve the error means that descent has to
 // come nearer first, which costs less.
-constexpr int kEarlySteps = 3;
+constexpr int kEarlySteps = 1;
 constexpr double kEarlyFactor = 0.25;  // of squares
 constexpr double kEarlyGain = 0.25;    // of the error, in all
-constexpr double kTrimAt = 1e-12;      // relative squares at which surplus ranks show, and are trimmed
+constexpr double kSameNoise = 1.1;     // held-out errors this near one another are those of one minimum
+constexpr double kMoreEquations = 3;   // times, where those at hand make steps that are hard to solve
+constexpr double kTrimAt = 1e-8;       // relative squares at which surplus ranks show, and are trimmed
+
+// Held-out errors of one minimum?
+bool alike(double a, double b) { return a < kSameNoise * b && b < kSameNoise * a; }
 
 // Heads whose logits are below `size` take the plain mean: no columns of Q and K.
 Factors without_faint_logits(const Factors& factors, double size) {
@@ -32,22 +38,6 @@ Factors without_faint_logits(const Factors& factors, double size) {
       heads.back().q = Matrix<double>(factors.dim(), 0), heads.back().k = Matrix<double>(factors.dim(), 0);
   }
   return assemble(heads);
-}
-
-// Do fewer singular values and heads explain the labels as well? Surplus ones slow Newton down, because the
-// product of two vanishing factors is flat. The last digits are found with those that are left.
-Polished reduce_factors(const Split& thin, Polished found, const RecoverOptions& options, Effort& effort) {
-  const double share = std::max(kNoTrim, kTrim * found.factors.held_out_error);
-  if (!(share < 0.5)) return found;
-  const Factors fewer = balanced(merge_heads(without_faint_logits(found.factors, share), options.heads),
-                                 share, share, effort.threads());
-  const bool same =
-      fewer.ranks.logits == found.factors.ranks.logits && fewer.ranks.values == found.factors.ranks.values;
-  const bool done = found.factors.held_out_error < kRounding || found.status == LmStatus::minimum;
-  if (same && done) return found;
-  Polished trimmed = polish(thin, fewer, {.damping = 1e-5, .ridge = 1e-8}, "reduce", effort);
-  const double allowed = std::max(kRounding, 0.5 * found.factors.held_out_error);
-  return trimmed.factors.held_out_error < allowed ? std::move(trimmed) : std::move(found);
 }
 
 class Newton final : public Successor {
@@ -69,39 +59,69 @@ class Newton final : public Successor {
     const Factors start = timed_in(certificate_, "reduce", [&] {
       return balanced(merge_heads(descended, options_.heads), 0, 0, effort_.threads());
     });
-    const Split thin = first_equations(white_, start.ranks, kPolishEquations);
-    Polished next = timed_in(certificate_, "polish",
-                             [&] { return newton(thin, start, which, descended.held_out_error); });
-    keep(next);
+    Polished next =
+        timed_in(certificate_, "polish", [&] { return newton(start, which, descended.held_out_error); });
+    keep(next, which);
     if (!(next.factors.held_out_error < kEarlyGain * descended.held_out_error) && which == Try::early)
       return false;
     for (int round = 0; round < kMostRounds && !effort_.expired(); ++round) {
       const double before = next.factors.held_out_error;
-      next = timed_in(certificate_, "reduce",
-                      [&] { return reduce_factors(thin, std::move(next), options_, effort_); });
-      keep(next);
+      next = timed_in(certificate_, "reduce", [&] { return reduce(std::move(next)); });
+      keep(next, Try::last);
       if (!(next.factors.held_out_error < 0.5 * before)) break;
     }
     return next.factors.held_out_error < kProof;
   }
   // To the digits that show surplus ranks. An early try that wins little at first is given up; one that wins
   // much and then stops has come to the noise, and goes on until that is certain.
-  Polished newton(const Split& thin, const Factors& start, Try which, double error) {
+  Polished newton(const Factors& start, Try which, double error) {
     PolishOptions options{.tolerance = kTrimAt};
-    if (which == Try::last) return polish(thin, start, options, "polish", effort_);
+    if (which == Try::last) return polish_enough(start, options, "polish");
     options.stall_steps = kEarlySteps;
     options.stall_factor = kEarlyFactor;
-    Polished next = polish(thin, start, options, "polish", effort_);
+    Polished next = polish_enough(start, options, "polish");
     const bool stopped = next.status == LmStatus::stalled && next.factors.held_out_error < kEarlyGain * error;
-    return stopped ? newton(thin, next.factors, Try::last, error) : std::move(next);
+    return stopped ? newton(next.factors, Try::last, error) : std::move(next);
   }
-  // Of two that are at rounding the later one has fewer heads or ranks.
-  void keep(const Polished& next) {
-    const double before = std::max(found_.best.held_out_error, kRounding);
-    if (polished_ && !(next.factors.held_out_error <= before)) return;
+  // Do fewer singular values and heads explain the labels as well? Surplus ones slow Newton down, because the
+  // product of two vanishing factors is flat. The last digits are found with those that are left.
+  Polished reduce(Polished found) {
+    const double share = std::max(kNoTrim, kTrim * found.factors.held_out_error);
+    if (!(share < 0.5)) return found;
+    const Factors fewer = balanced(merge_heads(without_faint_logits(found.factors, share), options_.heads),
+                                   share, share, effort_.threads());
+    const bool same =
+        fewer.ranks.logits == found.factors.ranks.logits && fewer.ranks.values == found.factors.ranks.values;
+    const bool done = found.factors.held_out_error < kRounding || found.status == LmStatus::minimum;
+    if (same && done) return found;
+    Polished trimmed = polish_enough(fewer, {.damping = 1e-5, .ridge = 1e-8}, "reduce");
+    const double allowed = std::max(kRounding, 0.5 * found.factors.held_out_error);
+    return trimmed.factors.held_out_error < allowed ? std::move(trimmed) : std::move(found);
+  }
+  // On as many equations as make the steps easy to solve.
+  Polished polish_enough(const Factors& start, PolishOptions options, const std::string& phase) {
+    const Split thin = first_equations(white_, start.ranks, found_.equations);
+    const Index rows = thin.train_x.rows;
+    MemoryBudget(effort_.execution())
+        .require(polish_bytes(white_, start.ranks, static_cast<double>(rows)), "the recovery");
+    options.ends_capped = rows < white_.train_x.rows;
+    Polished out = polish(thin, start, options, phase, effort_);
+    if (out.status != LmStatus::capped) return out;
+    found_.equations *= kMoreEquations;
+    return polish_enough(out.factors, options, phase);
+  }
+  // Of two that are at rounding the later one has fewer heads or ranks. Noise may let an early try end a
+  // little below a whole one; that the whole one won nothing more then tells of both.
+  void keep(const Polished& next, Try which) {
+    const double best = std::max(found_.best.held_out_error, kRounding), error = next.factors.held_out_error;
+    const bool better = !polished_ || error <= best;
+    const bool ended =
+        next.status == LmStatus::minimum || (next.status == LmStatus::stalled && which == Try::last);
+    const bool same = polished_ && alike(error, best);
+    found_.at_minimum = (ended && (better || same)) || (found_.at_minimum && (!better || same));
+    if (!better) return;
     polished_ = true;
     found_.best = copy_of(next.factors);
-    found_.at_minimum = next.status == LmStatus::minimum;
   }
 
   const Split& white_;
@@ -136,6 +156,8 @@ void search_factors(const Split& white, const RecoverOptions& options, Effort& e
     ++effort.starts;
     if (start >= 2 && options.rank == "auto") rank = std::min(d, 2 * rank);
     FactorSearch next;
+    next.enough = found.enough;
+    next.equations = found.equations;
     Newton newton(white, options, effort, certificate, start == 0 ? found : next);
     const DescentResult descent = timed_in(certificate, "descend", [&] {
       return descend(white, random_factors(d, e, descent_heads(options), rank, options.seed, start), {},
@@ -146,8 +168,11 @@ void search_factors(const Split& white, const RecoverOptions& options, Effort& e
     if (start > 0)
       certificate.trials.push_back({reached.heads(), reached.train_error, reached.held_out_error});
     (start == 0 ? found : next).end = descent.end;
+    const bool same_noise = start > 0 && found.at_minimum && next.at_minimum &&
+                            alike(found.best.held_out_error, next.best.held_out_error);
     if (start > 0 && next.best.held_out_error < found.best.held_out_error) found = std::move(next);
-    if (found.best.held_out_error < kProof || descent.end == DescentEnd::out_of_time) break;
+    if (found.best.held_out_error < found.enough || descent.end == DescentEnd::out_of_time) break;
+    if (same_noise) break;                           // two starts have come to it: no other would do better
     if (descent.end == DescentEnd::overfits) break;  // another start would, too
   }
 }

@@ -11,8 +11,8 @@
 namespace headlens::recovery {
 namespace {
 
-constexpr double kBlock = 1024;  // candidates of a task
-constexpr Index kAsk = 16;       // candidates between two looks at the clock
+constexpr double kBlock = 1024;       // candidates of a task
+constexpr Index kAskCandidates = 16;  // candidates between two looks at the clock
 constexpr Index kLanes = 8;
 
 // Sets of `size` of n elements in lexicographic order, from any place in it.
@@ -104,7 +104,7 @@ Ranked walk(Index coordinates, Index set_size, double first, double count, const
   Index changed = 0;
   std::vector<Index> set(static_cast<std::size_t>(set_size));
   for (Index step = 0; ranked.tried < count && changed >= 0; ++step, ++ranked.tried) {
-    if (step % kAsk == 0 && effort.expired()) break;
+    if (step % kAskCandidates == 0 && effort.expired()) break;
     for (Index i = changed; i < set_size; ++i)
       set[static_cast<std::size_t>(i)] = sets.chosen()[static_cast<std::size_t>(i)] + 1;
     for (Index i = changed; i + 1 < set_size; ++i) extend(i, set[static_cast<std::size_t>(i)]);

@@ -14,11 +14,11 @@ constexpr int kGrid = 64;
 constexpr double kSeen = 1e-12;  // relative change of the labels that float64 can tell
 
 // G(t) = sum_i w_i tanh(beta (t - theta_i) / 2) of the steps (-1)^t, |t| <= size, and dG / dbeta.
-struct Step {
+struct StepPart {
   double value = 0, slope = 0;
 };
-Step step_at(Index size, Index t, double sharpness) {
-  Step out;
+StepPart step_at(Index size, Index t, double sharpness) {
+  StepPart out;
   for (Index left = -size; left < size; ++left) {
     const double weight = left % 2 == 0 ? -1 : 1;  // half of the jump from (-1)^left
     const double distance = static_cast<double>(t) - (static_cast<double>(left) + 0.5);
@@ -63,7 +63,7 @@ struct Fitted {
 };
 
 Fitted fit_at(const Levels& levels, double sharpness) {
-  std::vector<Step> steps;
+  std::vector<StepPart> steps;
   double gg = 0, gs = 0, ss = 0;
   for (Index t = 0; t <= levels.size(); ++t) {
     steps.push_back(step_at(levels.size(), t, sharpness));

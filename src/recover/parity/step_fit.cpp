@@ -12,7 +12,7 @@ namespace {
 constexpr double kLeastJump = 1e-7;  // of the largest value: smaller ones are what a finite sharpness leaves
 
 // t + size of every example.
-std::vector<Index> levels_of(const ActiveExamples& active, const std::vector<Index>& set) {
+std::vector<Index> step_levels(const ActiveExamples& active, const std::vector<Index>& set) {
   std::vector<Index> levels(static_cast<std::size_t>(active.count()), static_cast<Index>(set.size()));
   for (Index i = 0; i < active.count(); ++i)
     for (const Index j : set)
@@ -49,7 +49,7 @@ StepFit fit_steps(const ActiveExamples& active, const std::vector<Index>& set, M
   const Index outputs = active.labels.rows(), last = 2 * static_cast<Index>(set.size());
   StepFit out{Matrix<double>::zeros(outputs, last + 1), rest_of(x, y)};
   std::vector<double> counts(static_cast<std::size_t>(last + 1), 0);
-  const std::vector<Index> levels = levels_of(active, set);
+  const std::vector<Index> levels = step_levels(active, set);
   for (Index i = 0; i < active.count(); ++i) {
     const Index t = levels[static_cast<std::size_t>(i)];
     ++counts[static_cast<std::size_t>(t)];
@@ -84,7 +84,7 @@ double StepFit::largest() const {
 }
 
 double squared_error(const ActiveExamples& active, const std::vector<Index>& set, const StepFit& fit) {
-  const std::vector<Index> levels = levels_of(active, set);
+  const std::vector<Index> levels = step_levels(active, set);
   double sum = 0;
   for (Index i = 0; i < active.count(); ++i)
     for (Index c = 0; c < active.labels.rows(); ++c) {

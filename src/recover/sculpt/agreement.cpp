@@ -18,12 +18,6 @@ constexpr Index kTileExamples = 256;
 constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr double kDependent = 1e-9;  // of the mean |x S|^2: a squared distance that is none
 
-double squared_distance(const double* a, const double* b, Index size) {
-  double sum = 0;
-  for (Index j = 0; j < size; ++j) sum += (a[j] - b[j]) * (a[j] - b[j]);
-  return sum;
-}
-
 // Whether the tokens of an example determine lambda. Equal tokens do not, nor does x_1 + x_2 = x_3 + x_4,
 // which random signs meet now and then. Gram-Schmidt on the differences from the first token.
 bool affinely_independent(MatrixView<const double> values, Matrix<double>& basis, double smallest) {

@@ -33,4 +33,10 @@ struct AcceptedRows {
 // The `count` rows of lowest finite score; ties by row.
 AcceptedRows lowest_scores(const std::vector<double>& score, Index count);
 
+inline double squared_distance(const double* a, const double* b, Index size) {
+  double sum = 0;
+  for (Index j = 0; j < size; ++j) sum += (a[j] - b[j]) * (a[j] - b[j]);
+  return sum;
+}
+
 }  // namespace headlens::recovery::sculpting

@@ -10,7 +10,7 @@
 namespace headlens::recovery::sculpting {
 namespace {
 
-constexpr Index kTileCuts = 4096;
+constexpr Index kEllipsoidTile = 4096;
 constexpr double kFlat = 1e-12;  // of the largest eigenvalue: a direction that no slab has seen
 
 // Over the slabs that are no outliers, and the half-spaces that the centre misses (centre.hpp):
@@ -25,8 +25,8 @@ class Ellipsoid : public Body {
     Matrix<double> gram = Matrix<double>::zeros(size_, size_);
     std::vector<double> moment(static_cast<std::size_t>(size_), 0.0);
     double weight = 0;
-    for (Index first = 0; first < static_cast<Index>(cuts.slabs.size()); first += kTileCuts) {
-      Matrix<double> normals(std::min(kTileCuts, static_cast<Index>(cuts.slabs.size()) - first), size_);
+    for (Index first = 0; first < static_cast<Index>(cuts.slabs.size()); first += kEllipsoidTile) {
+      Matrix<double> normals(std::min(kEllipsoidTile, static_cast<Index>(cuts.slabs.size()) - first), size_);
       write_normals(cuts, cuts.slabs, first, normals);
       add_inner(std::as_const(normals).view(), gram, effort.threads());
       for (Index r = 0; r < normals.rows(); ++r) {

@@ -24,8 +24,8 @@ constexpr double kFewestSlabs = 2;  // per unknown
 constexpr Index kMostSlabs = 8;
 constexpr int kMostRounds = 6;
 constexpr double kLongest = 100;  // times the centre: a body that long has a direction that no slab has seen
-constexpr double kHelps = 0.9;    // a round that lowers the error less than this is the last
-constexpr Index kLargestDim = 178;  // d^2 eigenvalues at once; LAPACK counts them in 32 bits
+constexpr double kRoundHelps = 0.9;  // a round that lowers the error less than this is the last
+constexpr Index kLargestDim = 178;   // d^2 eigenvalues at once; LAPACK counts them in 32 bits
 
 double norm(const std::vector<double>& a) {
   double sum = 0;
@@ -33,11 +33,13 @@ double norm(const std::vector<double>& a) {
   return std::sqrt(sum);
 }
 
+// Of the size after; where nothing is left (the W of a hard parity sum to zero), all has changed: 1.
 double relative_change(const Matrix<double>& before, const Matrix<double>& after) {
+  if (squared_norm(after) == 0) return squared_norm(before) > 0 ? 1 : 0;
   double change = 0;
   for (Index i = 0; i < after.rows() * after.cols(); ++i)
     change += (after.data()[i] - before.data()[i]) * (after.data()[i] - before.data()[i]);
-  return std::sqrt(change / std::max(squared_norm(after), 1e-300));
+  return std::sqrt(change / squared_norm(after));
 }
 
 struct Carved {
@@ -162,7 +164,7 @@ void run_rounds(const Split& split, const Split& examples, const Agreement& firs
     ++report.rounds;
     const double before = best.candidate.held_out_error, after = next.candidate.held_out_error;
     if (after < before) best = std::move(next);
-    if (after > kHelps * before) break;
+    if (after > kRoundHelps * before) break;
   }
 }
 

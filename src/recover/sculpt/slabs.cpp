@@ -14,14 +14,8 @@ constexpr double kSmallestWeight = 1e-3;
 constexpr double kSecond = 2 * (1 - kOneHot);  // what a head may give another token of a one-hot row
 constexpr double kOneHotMiss = 1 - kOneHot;    // |Y_a - x_c S| of a one-hot row, over |(x_b - x_c) S|
 constexpr Index kMostHalfSpaces = 64;          // per unknown
-constexpr std::size_t kAsk = 1024;             // cuts between two questions whether to stop
+constexpr std::size_t kAskCuts = 1024;         // cuts between two questions whether to stop
 constexpr double kSmallestError = 1e-9;        // in logits, so that exact cuts can be averaged
-
-double squared_distance(const double* a, const double* b, Index size) {
-  double sum = 0;
-  for (Index j = 0; j < size; ++j) sum += (a[j] - b[j]) * (a[j] - b[j]);
-  return sum;
-}
 
 double error_of(const Agreement& agreement, Index row, Index first, Index b, Index c) {
   const auto values = agreement.values.view();
@@ -59,7 +53,7 @@ void average_repeated(Cuts& cuts) {
   std::vector<Group> groups;
   std::map<std::vector<double>, std::size_t> seen;
   for (const Cut& cut : cuts.slabs) {
-    if (groups.size() % kAsk == 0) heed();
+    if (groups.size() % kAskCuts == 0) heed();
     double sign = 1;
     const auto [at, fresh] = seen.emplace(key_of(cuts, cut, sign), groups.size());
     if (fresh) groups.push_back({cut, sign});

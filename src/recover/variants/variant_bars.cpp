@@ -4,12 +4,10 @@
 #include <utility>
 
 #include "attention/head_content.hpp"
-#include "base/random.hpp"
 #include "linalg/blas.hpp"
 #include "linalg/svd.hpp"
 #include "linalg/vector_space.hpp"
-#include "recover/certificate/error_draws.hpp"
-#include "recover/certificate/weakest_direction.hpp"
+#include "recover/certificate/label_response.hpp"
 #include "recover/factors/gauge.hpp"
 #include "recover/variants/variant_gauge.hpp"
 #include "recover/variants/variant_proof.hpp"
@@ -20,7 +18,6 @@ namespace {
 constexpr double kSafety = 4;        // beyond first order, and what the fit absorbed
 constexpr double kUnsettled = 4;     // times: an eigenvalue that was still falling
 constexpr double kLowDraws = 4;      // times: draws that were low by chance
-constexpr double kResolved = 1e-11;  // of the typical curvature: below it products are rounding
 constexpr double kRounding = 1e-14;  // of |Y|
 constexpr int kExactDraws = 3, kNoisyDraws = 16;
 
@@ -32,20 +29,6 @@ double product_of(const std::vector<double>& a, const std::vector<double>& b) {
   double sum = 0;
   for (std::size_t i = 0; i < a.size(); ++i) sum += a[i] * b[i];
   return sum;
-}
-
-Matrix<double> any_direction(const VariantShape& shape, std::uint64_t seed) {
-  Stream stream(seed, "direction of a variant");
-  Matrix<double> a(shape.rows(), shape.columns());
-  for (Index i = 0; i < a.rows() * a.cols(); ++i) a.data()[i] = stream.normal();
-  return a;
-}
-
-// <a, H a> / <a, a> for a random a: about the mean eigenvalue.
-double typical_curvature(backend::LinearModel& model, const Matrix<double>& a) {
-  Matrix<double> image(a.rows(), a.cols());
-  model.normal_product(a, image);
-  return inner_product(a, image) / squared_norm(a);
 }
 
 // |content| outside per length of a direction inside, at most. Theta turns to M Theta M^T and a bias to u
@@ -131,29 +114,21 @@ VariantBars variant_bars(const VariantData& data, const VariantOutside& outside,
   VariantBars out;
   if (!point->finite) return out;
   problem->linearise(*point);
-  const std::unique_ptr<backend::LinearModel> model = problem->make_linear_model();
-  const double mu = 1e-14 * problem->y_squares() / std::max(squared_norm(point->parameters), 1e-300);
-  model->move_to(*point);
-  model->refresh_preconditioner(*point);
-  model->shift_preconditioner(mu);
-  const std::vector<ErrorDraw> drawn =
-      draw_errors(*problem, *model, *point,
-                  {labels == VariantLabels::exact ? kExactDraws : kNoisyDraws, mu, seed,
-                   "error bars of a variant", shape.heads},
-                  effort);
-  if (drawn.empty()) return out;
-  const Matrix<double> any = any_direction(shape, seed);
-  const double typical = typical_curvature(*model, any);
   const VariantGauge gauge(shape, point->parameters);
-  const GaugeFixed fixed(
-      *problem, [&](MatrixView<const double> a) { return gauge.part(a); }, typical);
-  std::vector<Matrix<double>> starts;
-  for (std::size_t r = 0; r < 3; ++r) starts.push_back(headlens::copy_of(drawn[r].parameters));
-  starts.push_back(headlens::copy_of(any));
-  const WeakestDirection weakest =
-      weakest_direction(fixed, *point, starts, [&] { return effort.must_stop(); });
-  effort.inner += weakest.products;
-  out.resolved = !effort.expired() && !weakest.values.empty() && weakest.values[0] > kResolved * typical;
+  const LabelResponse found = label_response(
+      *problem, *point,
+      {{.count = labels == VariantLabels::exact ? kExactDraws : kNoisyDraws,
+        .seed = seed,
+        .stream = "error bars of a variant",
+        .heads = shape.heads},
+       "direction of a variant"},
+      [&](double curvature) {
+        return std::make_unique<GaugeFixed>(
+            *problem, [&](MatrixView<const double> a) { return gauge.part(a); }, curvature);
+      },
+      effort);
+  const WeakestDirection& weakest = found.weakest;
+  out.resolved = found.resolved;
   if (!out.resolved) return out;
   out.response = weakest.response;
   const double equations =
@@ -164,11 +139,11 @@ VariantBars variant_bars(const VariantData& data, const VariantOutside& outside,
   const double left =
       kSafety * std::max(std::sqrt(point->squares), kRounding * std::sqrt(problem->y_squares()));
   const double worst = left * (weakest.settled ? 1 : kUnsettled);
-  const WeakDirections weak = follow(*model, weakest, problem->rows(), problem->outputs());
+  const WeakDirections weak = follow(*found.model, weakest, problem->rows(), problem->outputs());
   for (Index i = 0; i < shape.heads; ++i) {
     const HeadBound unit = exact ? worst_error(outside, candidate, weak, i) : HeadBound{};
-    out.relative.push_back(relative_bound(outside, candidate, drawn, i, labels, exact ? left : out.noise,
-                                          {worst * unit.theta, worst * unit.w}));
+    out.relative.push_back(relative_bound(outside, candidate, found.drawn, i, labels,
+                                          exact ? left : out.noise, {worst * unit.theta, worst * unit.w}));
   }
   return out;
 }

@@ -102,14 +102,10 @@ Proof prove_variant(const VariantData& data, const VariantOutside& outside, cons
   }
   if (!proof.heads.empty()) return proof;
   const bool explained = candidate.held_out_error < kExplained && candidate.train_error < kExplained;
-  if (const Doubt other = ambiguity_of(data, candidate); other != Doubt::none)
-    proof.doubt = other;
-  else if (!explained)
-    proof.doubt = Doubt::structure;
-  else if (!comes_back(thin, candidate, seed, effort))
-    proof.doubt = effort.expired() ? Doubt::out_of_time : Doubt::another_layer;
-  else
-    proof.doubt = Doubt::none;  // only here: every test has been passed
+  proof.doubt = ambiguity_of(data, candidate);
+  if (proof.doubt == Doubt::none)
+    proof.doubt =
+        last_doubt(explained, [&] { return comes_back(thin, candidate, seed, effort); }, effort);
   return proof;
 }
 

@@ -21,6 +21,8 @@ inline constexpr const char* kAxis = "#b6bec7";
 inline constexpr const char* kGrid = "#e8ebef";
 }  // namespace colour
 
+inline constexpr int kOpen = -1;  // gnuplot's filled markers have their outline one number below
+
 // Colour, marker and line of a series: told apart without colour too.
 struct SeriesStyle {
   std::string colour;

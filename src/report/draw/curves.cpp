@@ -19,8 +19,6 @@ struct Axes {
 constexpr const char *kPredictedDash = "(14,8)", *kBoundDash = "(2,8)";
 constexpr double kHighestBound = 10;  // of an nmse: above it a bound says nothing, and would flatten the rest
 
-constexpr int kOpen = -1;  // gnuplot's filled markers have their outline one number below
-
 bool has_place(const Point& point) { return !point.values.empty() && std::isfinite(point.x); }
 bool is_limit(const Point& point) { return !point.values.empty() && std::isinf(point.x) && point.x > 0; }
 

@@ -14,7 +14,6 @@ namespace headlens::report {
 namespace {
 
 constexpr double kRowHeight = 64, kLane = 17;
-constexpr int kOpen = -1;  // gnuplot's filled markers have their outline one number below
 
 // The marker tells the error, the colour the series.
 int error_marker(std::size_t index) { return std::array{7, 5, 9}.at(index); }
@@ -27,12 +26,12 @@ std::vector<LegendEntry> legend_of_errors(const std::string& quantity) {
   return entries;
 }
 
-struct Axes {
+struct SampleAxes {
   Scale x;
   std::vector<Tick> ticks;
 };
 
-Axes common_axis(const FigureData& data) {
+SampleAxes common_axis(const FigureData& data) {
   std::vector<double> values;
   std::vector<Tick> ticks;
   for (const Curve& curve : data.summary.curves)
@@ -95,7 +94,7 @@ Canvas draw_sample_sizes(const FigureData& data, Form form) {
   const Layout layout = arrange(panels.size(), size, margins, legend, titled, form);
   Canvas canvas(layout.width, layout.height);
   draw_legend(canvas, layout, legend);
-  Axes axes = common_axis(data);
+  SampleAxes axes = common_axis(data);
   for (std::size_t i = 0; i < panels.size(); ++i) {
     const Box& box = layout.panels[i];
     axes.x.set_pixels(box.left, box.right);

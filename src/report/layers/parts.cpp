@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "linalg/svd.hpp"
+#include "linalg/vector_space.hpp"
 #include "match/evaluate.hpp"
 #include "refit/head_factors.hpp"
 #include "report/layers/layer_page.hpp"
@@ -44,7 +45,7 @@ Line line_of(Index head, const std::vector<double>& values) {
 
 Matrix<double> second(const Array& array, Index i, bool transpose) {
   if (array.empty()) return {};
-  if (transpose) return refitting::transposed(slice(array, i));
+  if (transpose) return transposed(slice(array, i));
   Matrix<double> out(array.dim(1), array.dim(2));
   copy_rows(slice(array, i), out.view());
   return out;
