@@ -82,9 +82,9 @@ struct Refit {
 std::string to_json(const Refit& refit);
 std::string in_words(const Refit& refit);
 
-// The arrays of a layer file: Q, K, V and O, with query_bias, constant, causal, rotary and kv_groups where there
-// are any. Error for biases that rotary positions turn, which a layer file cannot hold: write these with
-// export_refit.
+// The arrays of a layer file: Q, K, V and O, with query_bias, constant, causal, rotary and kv_groups where
+// there are any. Error for biases that rotary positions turn, which a layer file cannot hold: write these
+// with export_refit.
 NamedArrays tensors_of(const Refit& refit);
 
 // The layer in the layout of a checkpoint. Where every matrix has a tensor of its own, the tensors get the
