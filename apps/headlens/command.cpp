@@ -100,6 +100,12 @@ void add_common_options(Command& command, CommonOptions& common) {
 
 void add_backend(Command& command, CommonOptions& common) { command.add_options(common.wanted, {"backend"}); }
 
+void add_report_folder(Command& command, std::string& folder) {
+  command.add_text("--report", folder, "DIR",
+                   "folder of a page to write: the result in plain words, and figures; new, empty, or an "
+                   "earlier report");
+}
+
 void add_feature_options(Command& command, FeatureOptions& features, std::string& mean,
                          std::initializer_list<std::string_view> first) {
   command.add_options(features, first);

@@ -33,6 +33,9 @@ void add_backend(Command& command, CommonOptions& common);
 // Adds --seed to a command that draws nothing: scripts give it everywhere.
 void add_unused_seed(Command& command, CommonOptions& common, const std::string& what);
 
+// Adds --report DIR.
+void add_report_folder(Command& command, std::string& folder);
+
 // The options of the heads: those named, and then the ones that fit and kernel share. The file of --mean is
 // read later, when all outputs are checked.
 void add_feature_options(Command& command, FeatureOptions& features, std::string& mean,
@@ -79,6 +82,7 @@ void add_evaluate(Command& app);
 void add_recover(Command& app);
 void add_compare(Command& app);
 void add_match(Command& app);
+void add_refit(Command& app);
 void add_check(Command& app);
 void add_export_layer(Command& app);
 void add_inspect(Command& app);

@@ -12,6 +12,7 @@
 #include "headlens/arrays.hpp"
 #include "headlens/error.hpp"
 #include "headlens/files.hpp"
+#include "headlens/match.hpp"
 
 namespace headlens::app {
 namespace {
@@ -23,7 +24,7 @@ struct InspectArguments {
   std::optional<Index> fourier;
   std::string layer, file, output, fourier_output;
   std::string q, k, v, o;
-  bool tails = false;
+  bool tails = false, bias = false;
 
   bool separate() const { return !(q.empty() && k.empty() && v.empty() && o.empty()); }
 };
@@ -41,12 +42,24 @@ AttentionLayer read_layer(const InspectArguments& a, const Execution& execution)
   return a.weights.restrict_dim > 0 ? restrict_layer(layer, a.weights.restrict_dim) : layer;
 }
 
+// The layer to write: with the biases that the weights have, where these are asked for.
+AttentionLayer with_biases(AttentionLayer layer, const InspectArguments& a, const Execution& execution) {
+  if (!a.bias) return layer;
+  const LayerHeads heads =
+      heads_from_weights(load_weights(a.file, a.weights, execution), a.weights, {}, execution);
+  layer.query_bias = heads.query_bias, layer.constant = heads.constant;
+  layer.variant.bias = !heads.query_bias.empty() || !heads.constant.empty();
+  return check_layer(std::move(layer), a.file);
+}
+
 void check_arguments(const InspectArguments& a) {
   const int sources = !a.layer.empty() + !a.file.empty() + a.separate();
   require(sources == 1, "inspect: ", sources,
           " sources given, expected one of LAYER, --weights, or --weights-q, -k, -v and -o");
   require(!a.separate() || !(a.q.empty() || a.k.empty() || a.v.empty() || a.o.empty()),
           "inspect: --weights-q, --weights-k, --weights-v and --weights-o go together");
+  require(!a.bias || (!a.file.empty() && !a.output.empty() && a.weights.restrict_dim == 0),
+          "inspect: ", option("bias"), " goes with --weights FILE and -o, without --restrict");
   require(!a.separate() || (a.weights.prefix.empty() && a.weights.format == WeightsFormat::automatic),
           "inspect: --format and --prefix go with --weights FILE");
   require(a.layer.empty() || (a.weights.heads == 0 && !a.weights.layer && a.weights.prefix.empty() &&
@@ -164,7 +177,7 @@ int run(const InspectArguments& a) {
   FileGroup together;
   if (!a.fourier_output.empty())
     write_npz(fourier_file, {{"subsets", found.fourier->subsets}, {"values", found.fourier->values}});
-  if (!a.output.empty()) save_layer(file, layer);
+  if (!a.output.empty()) save_layer(file, with_biases(layer, a, execution));
   together.commit();
   print(a.common, inspection_json(a, found), inspection_text(a, found));
   return kOk;
@@ -180,6 +193,7 @@ void add_weights_options(Command& command, InspectArguments& a) {
   command.add_text("--weights-v", a.v, "FILE", "W_V in a file of its own");
   command.add_text("--weights-o", a.o, "FILE", "W_O in a file of its own");
   command.add_options(a.weights, {"heads", "layer", "restrict"});
+  command.add_flag("--bias", a.bias, "keep the biases of the weights in the layer that -o writes");
 }
 
 void add_fourier_options(Command& command, InspectArguments& a) {
@@ -223,7 +237,8 @@ void add_inspect(Command& app) {
       "  headlens inspect layer.npz --tokens 8\n"
       "  headlens inspect layer.npz --tails --samples 1000000\n"
       "  headlens inspect hard-layer.npz --fourier 5\n"
-      "  headlens inspect --weights model.safetensors --prefix encoder.layer.0 --heads 12 -o layer.npz");
+      "  headlens inspect --weights model.safetensors --prefix encoder.layer.0 --heads 12 --bias -o "
+      "layer.npz");
   command.set_action([a] { return run(*a); });
 }
 

@@ -66,6 +66,7 @@ void describe(Command& app) {
   add_recover(app);
   add_compare(app);
   add_match(app);
+  add_refit(app);
   add_check(app);
   add_export_layer(app);
   add_inspect(app);

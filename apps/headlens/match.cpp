@@ -6,6 +6,7 @@
 
 #include "command.hpp"
 #include "headlens/error.hpp"
+#include "headlens/layer_report.hpp"
 
 namespace headlens::app {
 namespace {
@@ -13,7 +14,7 @@ namespace {
 struct MatchArguments {
   CommonOptions common;
   WeightsOptions weights;
-  std::string a, b, prefix_a, prefix_b, layers, rotary;
+  std::string a, b, prefix_a, prefix_b, layers, rotary, report;
   bool across = false;
 };
 
@@ -28,10 +29,12 @@ std::vector<LayerHeads> read(const MatchArguments& a, const std::string& file, c
 int run(const MatchArguments& a) {
   require(a.layers.empty() || a.layers == "all", option("layers"), ": '", a.layers, "' given, expected all");
   require(!a.across || a.layers == "all", option("across"), ": given without ", option("layers", "all"));
+  if (!a.report.empty()) check_report_folder(a.report);
   const Execution execution = a.common.execution();
   const std::vector<LayerHeads> first = read(a, a.a, a.prefix_a, execution),
                                 second = read(a, a.b, a.prefix_b, execution);
   const Match match = match_heads(first, second, {.across = a.across}, execution);
+  if (!a.report.empty()) write_report(match, first, second, a.report, execution);
   print(a.common, Json::parse(to_json(match)), in_words(match));
   return kOk;
 }
@@ -51,6 +54,7 @@ void add_match(Command& app) {
   command.add_flag("--across", a->across, "match heads with heads of any layer; needs --layers all");
   command.add_text("--rotary", a->rotary, "SPEC",
                    "rotary positions of the weights, such as base=10000,layout=half");
+  add_report_folder(command, a->report);
   add_unused_seed(command, a->common, "accepted everywhere; matching draws nothing");
   add_common_options(command, a->common);
   command.set_footer(
@@ -61,7 +65,8 @@ void add_match(Command& app) {
       "unrelated.\n\n"
       "Examples:\n"
       "  headlens match layer.npz other.npz\n"
-      "  headlens match a.safetensors b.safetensors --heads 12 --layers all --across --json");
+      "  headlens match a.safetensors b.safetensors --heads 12 --layers all --across --json\n"
+      "  headlens match layer.npz other.npz --report page");
   command.set_action([a] { return run(*a); });
 }
 

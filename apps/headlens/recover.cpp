@@ -10,6 +10,7 @@
 #include "headlens/certificate.hpp"
 #include "headlens/error.hpp"
 #include "headlens/files.hpp"
+#include "headlens/layer_report.hpp"
 
 namespace headlens::app {
 namespace {
@@ -17,7 +18,7 @@ namespace {
 struct RecoverArguments {
   CommonOptions common;
   RecoverOptions recover;
-  std::string examples, output, certificate, span_output, uncertified, form;
+  std::string examples, output, certificate, span_output, uncertified, form, report;
 };
 
 // Theta and W, or the factors Q, K, V, O, as --form says. Layers of a variant have a form of their own.
@@ -43,20 +44,24 @@ int run(RecoverArguments& a) {
   const auto certificate_file = files.output("--certificate", a.certificate, Stream::refused);
   const auto span_file = files.output("--span-out", a.span_output, Stream::refused);
   const auto uncertified_file = files.output("--keep-uncertified", a.uncertified, Stream::refused);
+  if (!a.report.empty()) check_report_folder(a.report);
   const Execution execution = a.common.execution();
   const Examples examples = load_examples(a.examples, execution);
   const Recovery recovery = recover(examples, a.recover, execution);
   const std::string json = to_json(recovery.certificate);
-  FileGroup together;
   const bool best_fit = recovery.certificate.status == RecoveryStatus::best_fit;
-  if (recovery.has_layer())
-    save(file, recovery.layer, recovery.factors, a, best_fit ? Certified::no : Certified::not_said);
-  if (!a.uncertified.empty() && (recovery.best || recovery.best_factors))
-    save(uncertified_file, recovery.best, recovery.best_factors, a,
-         recovery.has_layer() && !best_fit ? Certified::yes : Certified::no);
-  if (!a.span_output.empty()) write_npz(span_file, {{"span", *recovery.sculpt_span}});
-  if (!a.certificate.empty()) write_text(certificate_file, json + "\n");
-  together.commit();
+  {
+    FileGroup together;
+    if (recovery.has_layer())
+      save(file, recovery.layer, recovery.factors, a, best_fit ? Certified::no : Certified::not_said);
+    if (!a.uncertified.empty() && (recovery.best || recovery.best_factors))
+      save(uncertified_file, recovery.best, recovery.best_factors, a,
+           recovery.has_layer() && !best_fit ? Certified::yes : Certified::no);
+    if (!a.span_output.empty()) write_npz(span_file, {{"span", *recovery.sculpt_span}});
+    if (!a.certificate.empty()) write_text(certificate_file, json + "\n");
+    together.commit();
+  }
+  if (!a.report.empty()) write_report(recovery, examples, a.report, execution);
   print_text(a.common.json ? json : in_words(recovery.certificate, on_command_line));
   return recovery.has_layer() ? kOk : kOutcome;
 }
@@ -82,6 +87,7 @@ void add_recover(Command& app) {
   command.add_options(a->recover.sculpt, {"sculpt-form", "span-form", "polish"});
   command.add_text("--span-out", a->span_output, "FILE",
                    "estimated span of Theta_i - Theta_j to write (.npz: span (m-1,d,d)); sculpt only");
+  add_report_folder(command, a->report);
   command.add_options(a->recover, {"time-limit", "seed"});
   add_common_options(command, a->common);
   add_backend(command, a->common);
@@ -93,6 +99,7 @@ void add_recover(Command& app) {
       "which comes with a layer that is certified by nothing.\n\n"
       "Examples:\n"
       "  headlens recover examples.npz -o layer.npz --certificate certificate.json\n"
+      "  headlens recover examples.npz -o layer.npz --report page\n"
       "  headlens recover examples.npz --heads 4 --time-limit 60 -o layer.npz\n"
       "  headlens recover examples.npz -o layer.npz --keep-uncertified best.npz\n"
       "  headlens recover examples.npz --heads 12 --rank 32 --form factors -o layer.npz\n"

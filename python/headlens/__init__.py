@@ -34,6 +34,7 @@ from ._kernel import attention_kernel  # noqa: E402
 from ._layer import AttentionLayer  # noqa: E402
 from ._match import Check, Match, check, match  # noqa: E402
 from ._recover import Certificate, Recovery, recover  # noqa: E402
+from ._refit import Refit, refit  # noqa: E402
 from ._sets import Sets  # noqa: E402
 from ._study import Study  # noqa: E402
 from ._theory import Theory, theory  # noqa: E402
@@ -71,6 +72,7 @@ __all__ = [
     "RandomFeatureAttentionClassifier",
     "RandomFeatureAttentionRegressor",
     "Recovery",
+    "Refit",
     "Sets",
     "Study",
     "Theory",
@@ -85,6 +87,7 @@ __all__ = [
     "load",
     "match",
     "recover",
+    "refit",
     "theory",
 ]
 

@@ -150,6 +150,20 @@ class WeightsOptions:
 class CheckOptions:
     tolerance: float
 
+class RefitOptions:
+    heads: int | None
+    rank: int | None
+    kv_groups: int | None
+    mask: str
+    steps: int
+    time_limit: float | None
+    seed: int
+
+class RefitInputs:
+    inputs: str
+    count: int
+    length: int
+
 class RunOptions:
     jobs: int
     shard: str
@@ -257,6 +271,7 @@ def match(
     all_layers: bool,
     across: bool,
     rotary: str | None,
+    report: Path | None,
     settings: Settings,
 ) -> tuple[str, str]: ...
 def check(
@@ -269,6 +284,37 @@ def check(
     options: CheckOptions,
     settings: Settings,
 ) -> tuple[str, str]: ...
+
+class Refit:
+    @property
+    def json(self) -> str: ...
+    @property
+    def words(self) -> str: ...
+    @property
+    def tensors(self) -> dict[str, ndarray]: ...
+
+def refit_layer(
+    tensors: dict[str, ndarray],
+    weights: WeightsOptions,
+    x: ndarray | None,
+    lengths: ndarray | None,
+    rotary: str | None,
+    options: RefitOptions,
+    inputs: RefitInputs,
+    report: Path | None,
+    settings: Settings,
+) -> Refit: ...
+def refit_examples(
+    x: ndarray,
+    y: ndarray,
+    lengths: ndarray | None,
+    options: RefitOptions,
+    report: Path | None,
+    settings: Settings,
+) -> Refit: ...
+def export_refit(
+    refit: Refit, like: dict[str, ndarray], weights: WeightsOptions, settings: Settings
+) -> dict[str, ndarray]: ...
 
 class HiddenLabel:
     weights: Sequence[int]
@@ -290,7 +336,12 @@ def fourier(
     layer: AttentionLayer, options: FourierOptions, hard: bool, settings: Settings
 ) -> dict[str, Any]: ...
 def recover(
-    x: ndarray, y: ndarray, lengths: ndarray | None, options: RecoverOptions, settings: Settings
+    x: ndarray,
+    y: ndarray,
+    lengths: ndarray | None,
+    options: RecoverOptions,
+    report: Path | None,
+    settings: Settings,
 ) -> tuple[AttentionLayer | None, str, ndarray | None, AttentionLayer | None, str, str]: ...
 def theory(options: TheoryOptions, settings: Settings) -> dict[str, Any]: ...
 

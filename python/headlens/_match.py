@@ -160,6 +160,7 @@ def match(
     all_layers: bool = False,
     across: bool = False,
     rotary: str | None = None,
+    report: str | os.PathLike | None = None,
     threads: int | None = None,
     max_memory: int | str | None = None,
 ) -> Match:
@@ -174,6 +175,7 @@ def match(
     all_layers : match all layers, in their order
     across : match heads with heads of any layer
     rotary : positions of the weights, such as "base=10000,layout=half"
+    report : folder of a page to write, as `headlens match --report`
 
     >>> import headlens
     >>> layer = headlens.AttentionLayer.random(heads=6, dim=8)
@@ -190,6 +192,7 @@ def match(
             all_layers,
             across,
             rotary,
+            None if report is None else Path(report),
             how,
         )
     return Match(**json.loads(text), words=words)

@@ -1,4 +1,4 @@
-"""Distances of matched heads, and errors of conventions."""
+"""Distances of matched heads, errors of conventions, and parameters against error."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ._match import Check, Match
 from ._plot_axes import COLOURS, QUIET, one
+from ._refit import Refit
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -54,4 +55,24 @@ def check(found: Check, *, ax: Any = None) -> Axes:
     ax.set_yticks(range(len(best)), [t["convention"] for t in best])
     ax.invert_yaxis()
     ax.set_xlabel("relative error")
+    return ax
+
+
+def refit(found: Refit, *, ax: Any = None) -> Axes:
+    """Parameters against held-out error of the refit and of the other ways; the layer itself has no error and is left out.
+
+    >>> import headlens
+    >>> layer = headlens.AttentionLayer.random(heads=3, dim=6, rank=2)
+    >>> headlens.plot.refit(headlens.refit(layer, heads=2, count=60, length=4, steps=10)).get_xlabel()
+    'parameters'
+    """
+    ax = one(ax)
+    for row in found.pareto:
+        if row["held_out_error"] > 1e-12:
+            colour = COLOURS[1] if row["name"] == "refit" else COLOURS[0] if row["on_front"] else QUIET
+            ax.plot([row["parameters"]], [row["held_out_error"]], "o", color=colour)
+            ax.annotate(row["name"], (row["parameters"], row["held_out_error"]), fontsize="small")
+    ax.set_yscale("log")
+    ax.set_xlabel("parameters")
+    ax.set_ylabel("held-out error")
     return ax

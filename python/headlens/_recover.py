@@ -3,8 +3,10 @@
 import html
 import json
 import math
+import os
 import re
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -166,6 +168,7 @@ def recover(
     best_fit: bool = False,
     seed: int = 0,
     time_limit: float | None = None,
+    report: str | os.PathLike | None = None,
     threads: int | None = None,
     max_memory: int | str | None = None,
     backend: str = "auto",
@@ -202,6 +205,7 @@ def recover(
         called recovered
     seed : of the starts; the same seed gives the same bytes as `headlens recover`
     time_limit : seconds after which to stop with a status
+    report : folder of a page to write, as `headlens recover --report`
     backend : "auto", "cpu" or "cuda", the machine that computes (`headlens.info` lists them)
     progress : show a tqdm bar; None: on terminals and in notebooks
 
@@ -250,7 +254,12 @@ def recover(
         labels = _only_observed(labels, np.asarray(observed))
     with settings(threads, max_memory, progress, backend) as how:
         layer, certificate, span, best, advice, words = _core.recover(
-            as_float64(X, "X"), labels, own, options, how
+            as_float64(X, "X"),
+            labels,
+            own,
+            options,
+            None if report is None else Path(report),
+            how,
         )
     found, kept = (AttentionLayer._wrap(a) if a is not None else None for a in (layer, best))
     result = Recovery(found, _read(certificate), span, kept, advice, words)

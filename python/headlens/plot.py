@@ -1,4 +1,4 @@
-"""Figures with matplotlib: learning curves, heads beside the truth, certificates, matches.
+"""Figures with matplotlib: learning curves, heads beside the truth, certificates, matches, refits.
 
 Every function draws into the axes it is given, or makes a figure, and returns the axes; nothing is shown or saved.
 Colours are those of Okabe and Ito, and series differ by marker too.
@@ -13,7 +13,7 @@ Colours are those of Okabe and Ito, and series differ by marker too.
 """
 
 from ._plot_curves import learning_curves, study_curves
-from ._plot_match import check, match
+from ._plot_match import check, match, refit
 from ._plot_recovery import certificate, error_bars, head_count, heads, recovery, trace
 
 __all__ = [
@@ -25,6 +25,7 @@ __all__ = [
     "learning_curves",
     "match",
     "recovery",
+    "refit",
     "study_curves",
     "trace",
 ]

@@ -19,6 +19,7 @@ void bind_model(nb::module_& module);
 void bind_automatic(nb::module_& module);
 void bind_layer(nb::module_& module);
 void bind_match(nb::module_& module);
+void bind_refit(nb::module_& module);
 void bind_hardness(nb::module_& module);
 void bind_recover(nb::module_& module);
 void bind_theory(nb::module_& module);

@@ -87,6 +87,7 @@ NB_MODULE(_core, m) {
   bind_automatic(m);
   bind_layer(m);
   bind_match(m);
+  bind_refit(m);
   bind_hardness(m);
   bind_recover(m);
   bind_theory(m);

@@ -17,6 +17,7 @@
 #include "headlens/kernel.hpp"
 #include "headlens/options.hpp"
 #include "headlens/recover.hpp"
+#include "headlens/refit.hpp"
 #include "headlens/study.hpp"
 #include "headlens/tasks.hpp"
 #include "headlens/theory.hpp"
@@ -131,6 +132,8 @@ void bind_options(nb::module_& m) {
   bind<InspectOptions>(m, tables, "InspectOptions");
   bind<WeightsOptions>(m, tables, "WeightsOptions");
   bind<CheckOptions>(m, tables, "CheckOptions");
+  bind<RefitOptions>(m, tables, "RefitOptions");
+  bind<RefitInputs>(m, tables, "RefitInputs");
   bind<RunOptions>(m, tables, "RunOptions").def_rw("command_line", &RunOptions::command_line);
   m.attr("OPTIONS") = tables;
   m.attr("INFINITE_HEADS") = kInfiniteHeads;

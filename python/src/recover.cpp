@@ -1,22 +1,29 @@
 // Recovery: the layer, and the certificate as the JSON of `headlens recover --json`.
 #include "headlens/certificate.hpp"
 
+#include <nanobind/stl/filesystem.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 
 #include "arrays.hpp"
 #include "bindings.hpp"
 #include "call.hpp"
+#include "headlens/layer_report.hpp"
 
 namespace headlens::python {
 namespace {
 
 nb::tuple recover_layer(const AnyArray& x, const AnyArray& y, const std::optional<AnyArray>& lengths,
-                        const RecoverOptions& options, const Settings& settings) {
+                        const RecoverOptions& options, const std::optional<std::filesystem::path>& report,
+                        const Settings& settings) {
   const Array tokens = borrow(x), labels = borrow(y), own = lengths ? borrow(*lengths) : Array();
   Recovery result = call(settings, [&](const Execution& execution) {
     options.validate();
-    return recover(make_partial_examples(tokens, labels, own, Array()), options, execution);
+    if (report) check_report_folder(*report);
+    const Examples examples = make_partial_examples(tokens, labels, own, Array());
+    Recovery out = recover(examples, options, execution);
+    if (report) write_report(out, examples, *report, execution);
+    return out;
   });
   // A layer of any size is Theta and W here.
   if (!result.layer && result.factors) result.layer = multiply_out(*result.factors);
@@ -33,7 +40,7 @@ nb::tuple recover_layer(const AnyArray& x, const AnyArray& y, const std::optiona
 
 void bind_recover(nb::module_& m) {
   m.def("recover", &recover_layer, nb::arg("x"), nb::arg("y"), nb::arg("lengths").none(), nb::arg("options"),
-        nb::arg("settings"));
+        nb::arg("report").none(), nb::arg("settings"));
 }
 
 }  // namespace headlens::python

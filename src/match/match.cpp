@@ -8,6 +8,7 @@
 #include "base/parallel.hpp"
 #include "headlens/error.hpp"
 #include "match/overlaps.hpp"
+#include "match/units.hpp"
 #include "match/verdict.hpp"
 
 namespace headlens {
@@ -213,6 +214,10 @@ void check_layers(const std::vector<LayerHeads>& a, const std::vector<LayerHeads
       require(!layer.rotary || layer.rotary->base == first.rotary->base, "match: ", first.name,
               " has the rotary base ", first.rotary ? first.rotary->base : 0, " and ", layer.name, " has ",
               layer.rotary ? layer.rotary->base : 0, ": equal queries and keys are different heads there");
+      const auto pairs = [](const LayerHeads& of) { return of.rotary ? of.rotary->pairs(of.q.dim(2)) : 0; };
+      require(pairs(layer) == pairs(first), "match: rotary positions turn ", pairs(first),
+              " pairs of columns in ", first.name, " and ", pairs(layer), " in ", layer.name,
+              ": their frequencies differ, so that no head of one is a head of the other");
     }
 }
 
@@ -222,6 +227,8 @@ Match match_heads(const std::vector<LayerHeads>& a, const std::vector<LayerHeads
                   const MatchOptions& options, const Execution& execution) {
   const Heed heed(execution);
   check_layers(a, b);
+  if (const matching::Units units = matching::units_of(a, b); units.tiny())
+    return match_heads(in_units(a, units), in_units(b, units), options, execution);
   bool dense_theta = false, dense_w = false;
   for (const std::vector<LayerHeads>* layers : {&a, &b})
     for (const LayerHeads& layer : *layers) dense_theta |= layer.k.empty(), dense_w |= layer.o.empty();

@@ -1,4 +1,5 @@
 // The options of recovery.
+#include "headlens/refit.hpp"
 #include "options/table.hpp"
 
 namespace headlens {
@@ -138,7 +139,69 @@ const std::vector<Option<SculptOptions>>& options_of<SculptOptions>() {
   return rows;
 }
 
+template <>
+const std::vector<Option<RefitOptions>>& options_of<RefitOptions>() {
+  using O = RefitOptions;
+  static const std::vector<Option<O>> rows = options::table<O>({
+      {{.name = "heads",
+        .shown = "m",
+        .help = "heads of the smaller layer",
+        .nothing = "none",
+        .unset = "as in the layer",
+        .range = at_least(1)},
+       &O::heads},
+      {{.name = "rank",
+        .shown = "r",
+        .help = "rank of its heads: of Theta and of W",
+        .nothing = "none",
+        .unset = "as in the layer",
+        .range = at_least(1)},
+       &O::rank},
+      {{.name = "kv-groups",
+        .shown = "g",
+        .help = "groups of heads that share keys and values",
+        .nothing = "none",
+        .unset = "one per head",
+        .range = at_least(1)},
+       &O::kv_groups},
+      {{.name = "mask", .help = "mask of a checkpoint or of examples, which do not tell"},
+       choice<&O::mask>()},
+      {{.name = "steps",
+        .shown = "T",
+        .help = "steps of the descent from the best start",
+        .more = "; every start gets a fifth of them first",
+        .range = at_least(1)},
+       &O::steps},
+      {{.name = "time-limit",
+        .shown = "T",
+        .help = "seconds after which to stop with the best layer so far",
+        .nothing = "none",
+        .unset = "none",
+        .range = above(0)},
+       &O::time_limit_seconds},
+      {{.name = "seed", .shown = "S", .help = "seed of the tokens, the batches and random starts"}, &O::seed},
+  });
+  return rows;
+}
+
+template <>
+const std::vector<Option<RefitInputs>>& options_of<RefitInputs>() {
+  using O = RefitInputs;
+  static const std::vector<Option<O>> rows = options::table<O>({
+      {{.name = "inputs",
+        .help = "tokens at random, where no file is given: signs or standard normal numbers"},
+       choice<&O::inputs>()},
+      {{.name = "count", .shown = "n", .help = "number of examples at random", .range = at_least(8)},
+       &O::count},
+      {{.name = "length", .shown = "k", .help = "tokens per example at random", .range = at_least(2)},
+       &O::length},
+  });
+  return rows;
+}
+
 HEADLENS_OPTIONS(RecoverOptions)
+HEADLENS_OPTIONS(RefitOptions)
+HEADLENS_OPTIONS(RefitInputs)
 HEADLENS_OPTIONS(SculptOptions)
 
 }  // namespace headlens

@@ -121,6 +121,7 @@ EXAMPLES = [
     "match pruned.npz layer.npz",
     "check layer.npz ex.npz",
     "check damaged.npz ex.npz",
+    "refit layer.npz --heads 1 --steps 60 --count 40 --length 3 -o small.npz",
     "export layer.npz --like like.npz -o out.npz",
     "inspect layer.npz",
     "inspect hard-layer.npz --fourier 2",

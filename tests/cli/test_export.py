@@ -1,5 +1,6 @@
 """headlens export: layers in the layout of checkpoints, against attention computed from what was written."""
 
+import heads_family as family
 import numpy as np
 import pytest
 from binary import read_model, refuse, run, run_json
@@ -192,3 +193,16 @@ def test_misuse(tmp_path, monkeypatch, words, text):
     np.savez("keys.npz", **full | {"W_K": np.ones((M * R, D - 1))})
     np.savez("thirds.npz", **full | {"W_K": np.ones((3 * R, D))})
     assert text in refuse("export", words, folder=tmp_path)
+
+
+def test_a_layer_file_with_the_biases_of_weights(tmp_path):
+    rng = np.random.default_rng(8)
+    weights = family.write_safetensors(
+        tmp_path / "w.safetensors", family.bert_names(family.random_layer(rng), "encoder.layer.0.attention.")
+    )
+    run("inspect --weights", weights, "--heads 8 --bias -o", tmp_path / "layer.npz")
+    same = run_json("match", weights, tmp_path / "layer.npz", "--heads 8")
+    assert same["verdict"] == "same" and same["layers"][0]["constant_distance"] < 1e-12
+    assert {"query_bias", "constant"} <= set(np.load(tmp_path / "layer.npz"))
+    run("inspect --weights", weights, "--heads 8 -o", tmp_path / "plain.npz")
+    assert run_json("match", weights, tmp_path / "plain.npz", "--heads 8")["verdict"] != "same"

@@ -213,3 +213,37 @@ def test_misuse(tmp_path, monkeypatch, words, text):
     line = refuse(words, folder=tmp_path)
     assert text in line
     assert json.dumps(line).count("\\n") == 0
+
+
+def plain(path, rng, size):
+    theta, w = rng.standard_normal((2, 6, 8, 8))
+    np.savez(path, Theta=size * theta, W=size * w)
+    return path
+
+
+def factored(path, rng, size):
+    q, k, v, o = rng.standard_normal((4, 6, 8, 3))
+    np.savez(path, Q=size**0.5 * q, K=size**0.5 * k, V=size**0.5 * v, O=size**0.5 * o.transpose(0, 2, 1))
+    return path
+
+
+@pytest.mark.parametrize("write", [plain, factored])
+def test_layers_whose_squares_underflow(tmp_path, write):
+    def judged(size):
+        rng = np.random.default_rng(3)
+        a, b = (write(tmp_path / f"{name}.npz", rng, size) for name in "ab")
+        return run_json("match", a, b), run_json("match", a, a)
+
+    for usual, tiny in zip(judged(1.0), judged(2.0**-600), strict=True):
+        assert tiny["verdict"] == usual["verdict"]
+        assert [h["b"] for h in tiny["heads"]] == [h["b"] for h in usual["heads"]]
+        assert tiny["worst_distance"] == pytest.approx(usual["worst_distance"], rel=1e-9, abs=1e-12)
+
+
+def test_other_numbers_of_turned_pairs_are_refused(tmp_path):
+    rng = np.random.default_rng(4)
+    for name, share in (("a", 1.0), ("b", 0.5)):
+        q, k = rng.standard_normal((2, 2, 6, 4))
+        np.savez(tmp_path / f"{name}.npz", Q=q, K=k, W=rng.standard_normal((2, 6, 6)), rotary=[100, 0, share])
+    line = refuse("match", tmp_path / "a.npz", tmp_path / "b.npz")
+    assert "turn 2 pairs of columns" in line and "and 1 in" in line

@@ -2,9 +2,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 
+#include "report/draw/colour_map.hpp"
 #include "report/draw/figures.hpp"
 #include "report/draw/layout.hpp"
 #include "report/escape.hpp"
@@ -14,27 +14,6 @@ namespace headlens::report {
 namespace {
 
 constexpr double kCellHeight = 42;
-
-struct Colour {
-  double red = 0, green = 0, blue = 0;
-};
-
-// From dark blue over green to yellow in even steps of lightness, so that the order shows without colour.
-Colour colour_at(double share) {
-  static constexpr std::array<Colour, 5> stops{
-      {{0x1b, 0x2a, 0x4a}, {0x22, 0x5f, 0x82}, {0x3a, 0x9a, 0x96}, {0x9b, 0xcf, 0x8e}, {0xf4, 0xe2, 0x7a}}};
-  const double place = std::clamp(share, 0.0, 1.0) * (stops.size() - 1);
-  const auto below = std::min(static_cast<std::size_t>(place), stops.size() - 2);
-  const double part = place - static_cast<double>(below);
-  const Colour &a = stops.at(below), &b = stops.at(below + 1);
-  const auto mix = [part](double from, double to) { return std::round(from + part * (to - from)); };
-  return {mix(a.red, b.red), mix(a.green, b.green), mix(a.blue, b.blue)};
-}
-
-std::string hex(const Colour& c) {
-  return fmt::format("#{:02x}{:02x}{:02x}", static_cast<int>(c.red), static_cast<int>(c.green),
-                     static_cast<int>(c.blue));
-}
 
 // How bright a value is painted: a share as it is, other numbers by their place between the extremes,
 // in logarithms where these are far apart.
@@ -135,10 +114,9 @@ class Painter {
       return;
     }
     const double value = shown_value(point, data_.summary), share = brightness_(value);
-    canvas_.rectangle({box.left, box.top}, {box.right, box.bottom}, hex(colour_at(share)));
-    // Near white and near black that no theme turns over: the cell keeps its colour in the dark.
+    canvas_.rectangle({box.left, box.top}, {box.right, box.bottom}, shade(share));
     canvas_.text({box.middle_x(), box.middle_y()}, shown_text(value, data_.summary.truth),
-                 {.size = 12.5, .anchor = Anchor::centre, .colour = share < 0.55 ? "#fdfdfd" : "#101214"});
+                 {.size = 12.5, .anchor = Anchor::centre, .colour = ink_on(share)});
   }
 
   Canvas& canvas_;

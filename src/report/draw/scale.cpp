@@ -30,7 +30,18 @@ double Scale::operator()(double value) const {
   return first_ + (last_ - first_) * std::log(value / low_) / std::log(high_ / low_);
 }
 
+// Whole multiples of 1, 2 or 5 times a power of ten, six or so of them.
+std::vector<Tick> Scale::linear_ticks() const {
+  const double rough = (high_ - low_) / 6, power = std::pow(10.0, std::floor(std::log10(rough)));
+  const double step = power * (rough > 5 * power ? 10 : rough > 2 * power ? 5 : rough > power ? 2 : 1);
+  std::vector<Tick> ticks;
+  for (double i = std::ceil(low_ / step); i * step <= high_; ++i)
+    ticks.push_back({i * step, axis_number(i * step)});
+  return ticks;
+}
+
 std::vector<Tick> Scale::ticks() const {
+  if (linear_) return linear_ticks();
   const int from = static_cast<int>(std::floor(std::log10(low_))),
             to = static_cast<int>(std::ceil(std::log10(high_)));
   const double decades = std::log10(high_ / low_);

@@ -22,6 +22,7 @@ class Scale {
 
   std::vector<Tick> ticks()
       const;  // logarithmic scales: 1, 2, 5 times powers of ten, or the powers alone when there are many
+  std::vector<Tick> linear_ticks() const;
   double low() const { return low_; }
   double high() const { return high_; }
 
