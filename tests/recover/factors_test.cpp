@@ -175,10 +175,10 @@ TEST(RecoverFactors, FindsHeadsOfUnknownNumberAndRank) {
 }
 
 TEST(RecoverFactors, SaysThatMoreExamplesAreNeeded) {
-  const Plant p = plant(48, 3, 16, 40, 8, 0, 19);  // 1.5 equations per unknown
+  const Plant p = plant(24, 3, 8, 20, 8, 0, 19);  // 1.5 equations per unknown
   RecoverOptions options;
   options.heads = 3;
-  options.rank = "16";
+  options.rank = "8";
   options.starts = 1;
   const Recovery recovery = recover(p.examples, options, {});
   EXPECT_EQ(recovery.certificate.status, RecoveryStatus::needs_more_examples) << recovery.certificate.reason;

@@ -1,6 +1,6 @@
 // Heads that share keys and values: the map against the obvious loops, its derivatives against each other and
 // against finite differences, and smaller layers against the matrices that they stand for.
-#include "refit/tied_map.hpp"
+#include "attention/tied_map.hpp"
 
 #include <gtest/gtest.h>
 
@@ -107,7 +107,7 @@ double by_loops(const TiedCase& c, Index example, Index token, Index output) {
 
 TEST(TiedMap, AgreesWithTheLoops) {
   for (const TiedCase& c : tied_cases()) {
-    const Matrix<double> f = apply(c.layer, c.x, kTokens, c.lengths, 2);
+    const Matrix<double> f = apply_tied(c.layer, c.x, kTokens, c.lengths, 2);
     for (Index example = 0; example < kExamples; example += 7)
       for (Index token = 0; token < kTokens; ++token)
         for (Index output = 0; output < 3; ++output)
@@ -193,9 +193,9 @@ TEST(Starts, MergedTwinsAreOneHead) {
   const TiedLayer merged = merge(assemble(heads, 4, layer), 3);
   Stream stream(2, "tokens");
   const Matrix<double> x = random_matrix(60, 8, 1, stream);
-  Matrix<double> f = apply(assemble(heads, 4, layer), x, 6, {}, 1);
+  Matrix<double> f = apply_tied(assemble(heads, 4, layer), x, 6, {}, 1);
   const double size = std::sqrt(squared_norm(f));
-  add(-1.0, apply(merged, x, 6, {}, 1), f);
+  add(-1.0, apply_tied(merged, x, 6, {}, 1), f);
   EXPECT_LT(std::sqrt(squared_norm(f)), 1e-11 * size);
 }
 
