@@ -12,7 +12,7 @@
 namespace headlens {
 namespace {
 
-constexpr Index kBlockRows = 256;  // rows whose images are worked on at once
+constexpr Index kMapRows = 256;  // rows whose images are worked on at once
 constexpr Index kAppliedRows = 4096;
 
 }  // namespace
@@ -41,7 +41,7 @@ ExampleMap<T>::ExampleMap(In x, Index tokens, std::vector<Index> lengths, Exampl
 
 template <class T>
 std::vector<typename ExampleMap<T>::Block> ExampleMap<T>::blocks(Index first, Index count) const {
-  const Index step = std::max<Index>(1, kBlockRows / tokens_);
+  const Index step = std::max<Index>(1, kMapRows / tokens_);
   std::vector<Block> out;
   for (Index at = 0; at < count; at += step) out.push_back({first + at, std::min(step, count - at)});
   return out;
