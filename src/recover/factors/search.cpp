@@ -47,7 +47,12 @@ class Newton final : public Successor {
  public:
   Newton(const Split& white, const RecoverOptions& options, Effort& effort, Certificate& certificate,
          FactorSearch& found)
-      : white_(white), options_(options), effort_(effort), certificate_(certificate), found_(found) {}
+      : white_(white),
+        few_(few_held_out(white)),
+        options_(options),
+        effort_(effort),
+        certificate_(certificate),
+        found_(found) {}
 
   void look(const Factors& descended) override {
     if (found_.best.heads() == 0) found_.best = copy_of(descended);
@@ -59,9 +64,8 @@ class Newton final : public Successor {
 
  private:
   bool polish_from(const Factors& descended, Try which) {
-    const Factors start = timed_in(certificate_, "reduce", [&] {
-      return balanced(merge_heads(descended, options_.heads), 0, 0, effort_.threads());
-    });
+    const Factors start = timed_in(
+        certificate_, "reduce", [&] { return trimmed(balanced(merge(descended), 0, 0, effort_.threads())); });
     Polished next =
         timed_in(certificate_, "polish", [&] { return newton(start, which, descended.held_out_error); });
     keep(next, which);
@@ -75,6 +79,17 @@ class Newton final : public Successor {
     }
     return next.factors.held_out_error < kProof;
   }
+  Factors merge(const Factors& factors) {
+    return merge_heads(factors, options_.heads, [&](const Factors& fewer) { return error_on_few(fewer); });
+  }
+  // Ranks usually add up to d. Where the number of heads was not known, their first rank was a guess.
+  Factors trimmed(Factors factors) {
+    const Index d = factors.dim(), usual = (d + layer_heads(factors) - 1) / layer_heads(factors);
+    if (options_.heads || options_.rank != "auto" || usual >= first_rank(white_, options_)) return factors;
+    Factors fewer = cut_to(factors, usual + (options_.bias ? 1 : 0));
+    return error_on_few(fewer) < kSameNoise * error_on_few(factors) ? std::move(fewer) : std::move(factors);
+  }
+  double error_on_few(const Factors& factors) { return error_on(few_.held(), factors, effort_.context()); }
   // To the digits that show surplus ranks. An early try that wins little at first is given up; one that wins
   // much and then stops has come to the noise, and goes on until that is certain.
   Polished newton(const Factors& start, Try which, double error) {
@@ -91,8 +106,8 @@ class Newton final : public Successor {
   Polished reduce(Polished found) {
     const double share = std::max(kNoTrim, kTrim * found.factors.held_out_error);
     if (!(share < 0.5)) return found;
-    const Factors fewer = balanced(merge_heads(without_faint_logits(found.factors, share), options_.heads),
-                                   share, share, effort_.threads());
+    const Factors fewer =
+        balanced(merge(without_faint_logits(found.factors, share)), share, share, effort_.threads());
     const bool same =
         fewer.ranks.logits == found.factors.ranks.logits && fewer.ranks.values == found.factors.ranks.values;
     const bool done = found.factors.held_out_error < kSameError || found.status == LmStatus::minimum;
@@ -132,6 +147,7 @@ class Newton final : public Successor {
   }
 
   const Split& white_;
+  const Split few_;
   const RecoverOptions& options_;
   Effort& effort_;
   Certificate& certificate_;
