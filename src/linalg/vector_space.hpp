@@ -46,6 +46,13 @@ Matrix<T> copy_of(const Matrix<T>& a) {
   return out;
 }
 
+template <class T>
+Matrix<T> copy_of(MatrixView<const T> a) {
+  Matrix<T> out(a.rows, a.cols);
+  copy_rows(a, out.view());
+  return out;
+}
+
 inline Matrix<double> transposed(MatrixView<const double> a) {
   Matrix<double> out(a.cols, a.rows);
   for (Index i = 0; i < a.rows; ++i)
