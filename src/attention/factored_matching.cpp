@@ -12,12 +12,13 @@
 #include "headlens/error.hpp"
 #include "linalg/blas.hpp"
 #include "linalg/qr.hpp"
+#include "linalg/slice.hpp"
 #include "linalg/vector_space.hpp"
 
 namespace headlens {
 namespace {
 
-constexpr double kSame = 1e-12;  // as canonical() has it by default
+constexpr double kSameHead = 1e-12;  // as canonical() has it by default
 
 // left right^T
 struct Product {
@@ -27,7 +28,7 @@ struct FactoredHead {
   Product theta, w;
 };
 
-double norm_of(Product p) {
+double norm_of_parts(Product p) {
   const Index rank = p.left.cols();
   Matrix<double> all;
   if (rank >= std::min(p.left.rows(), p.right.rows())) {
@@ -43,38 +44,33 @@ double norm_of(Product p) {
   return std::sqrt(squared_norm(all));
 }
 
-double norm_of_copy(const Product& p) { return norm_of({copy_of(p.left), copy_of(p.right)}); }
+double norm_of_product(const Product& p) { return norm_of_parts({copy_of(p.left), copy_of(p.right)}); }
 
-double distance(const Product& a, const Product& b) {
-  return norm_of({side_by_side(a.left, 1, b.left, -1), side_by_side(a.right, 1, b.right, 1)});
+double product_distance(const Product& a, const Product& b) {
+  return norm_of_parts({side_by_side(a.left, 1, b.left, -1), side_by_side(a.right, 1, b.right, 1)});
 }
 
 // |A - B| / |B|, or |A| where B = 0.
-double relative_error(const Product& a, const Product& b) {
-  const double size = norm_of_copy(b), error = distance(a, b);
+double product_error(const Product& a, const Product& b) {
+  const double size = norm_of_product(b), error = product_distance(a, b);
   return size > 0 ? error / size : error;
 }
 
-bool equal(const Product& a, const Product& b) {
-  return distance(a, b) <= kSame * std::max(norm_of_copy(a), norm_of_copy(b));
-}
-
-Matrix<double> slice(const Array& array, Index i) {
-  Matrix<double> out(array.dim(1), array.dim(2));
-  std::copy_n(array.data<double>() + i * out.rows() * out.cols(), out.rows() * out.cols(), out.data());
-  return out;
+bool are_same(const Product& a, const Product& b) {
+  return product_distance(a, b) <= kSameHead * std::max(norm_of_product(a), norm_of_product(b));
 }
 
 // Heads with equal Theta become one, heads without W are dropped.
-std::vector<FactoredHead> merged(const FactoredLayer& layer) {
+std::vector<FactoredHead> merged_heads(const FactoredLayer& layer) {
   std::vector<FactoredHead> groups;
   double largest = 0;
   for (Index i = 0; i < layer.q.dim(0); ++i) {
-    FactoredHead head{{slice(layer.q, i), slice(layer.k, i)},
-                      {slice(layer.v, i), transposed(slice(layer.o, i).view())}};
-    largest = std::max(largest, norm_of_copy(head.w));
-    const auto same = std::find_if(groups.begin(), groups.end(),
-                                   [&](const FactoredHead& group) { return equal(group.theta, head.theta); });
+    FactoredHead head{{copy_of(slice(layer.q, i)), copy_of(slice(layer.k, i))},
+                      {copy_of(slice(layer.v, i)), transposed(slice(layer.o, i))}};
+    largest = std::max(largest, norm_of_product(head.w));
+    const auto same = std::find_if(groups.begin(), groups.end(), [&](const FactoredHead& group) {
+      return are_same(group.theta, head.theta);
+    });
     if (same == groups.end())
       groups.push_back(std::move(head));
     else
@@ -82,7 +78,7 @@ std::vector<FactoredHead> merged(const FactoredLayer& layer) {
                  side_by_side(same->w.right, 1, head.w.right, 1)};
   }
   std::erase_if(groups,
-                [&](const FactoredHead& group) { return !(norm_of_copy(group.w) > kSame * largest); });
+                [&](const FactoredHead& group) { return !(norm_of_product(group.w) > kSameHead * largest); });
   return groups;
 }
 
@@ -97,12 +93,12 @@ bool is_finite(const Comparison& result) {
 Comparison compare_layers(const FactoredLayer& a, const FactoredLayer& b) {
   require(a.q.dim(1) == b.q.dim(1) && a.o.dim(2) == b.o.dim(2), "compare: the layers have (d, e) = (",
           a.q.dim(1), ", ", a.o.dim(2), ") and (", b.q.dim(1), ", ", b.o.dim(2), ")");
-  const std::vector<FactoredHead> first = merged(a), second = merged(b);
+  const std::vector<FactoredHead> first = merged_heads(a), second = merged_heads(b);
   const Comparison result =
       pair_heads(static_cast<Index>(first.size()), static_cast<Index>(second.size()), [&](Index i, Index j) {
         const FactoredHead &one = first[static_cast<std::size_t>(i)],
                            &other = second[static_cast<std::size_t>(j)];
-        return HeadMatch{i, j, relative_error(one.theta, other.theta), relative_error(one.w, other.w)};
+        return HeadMatch{i, j, product_error(one.theta, other.theta), product_error(one.w, other.w)};
       });
   // Squares of numbers beyond 1e154 overflow; dense comparison minds that.
   return is_finite(result) ? result : compare_layers(multiply_out(a), multiply_out(b));
