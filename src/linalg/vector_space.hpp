@@ -60,6 +60,16 @@ inline Matrix<double> transposed(MatrixView<const double> a) {
   return out;
 }
 
+// [f a, g b]
+inline Matrix<double> side_by_side(const Matrix<double>& a, double f, const Matrix<double>& b, double g) {
+  Matrix<double> out(a.rows(), a.cols() + b.cols());
+  for (Index i = 0; i < a.rows(); ++i) {
+    for (Index j = 0; j < a.cols(); ++j) out(i, j) = f * a(i, j);
+    for (Index j = 0; j < b.cols(); ++j) out(i, a.cols() + j) = g * b(i, j);
+  }
+  return out;
+}
+
 // to += factor * from
 template <class T>
 void add(T factor, const Matrix<T>& from, Matrix<T>& to) {

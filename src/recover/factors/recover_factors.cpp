@@ -187,6 +187,7 @@ Challenge test_noise(const Split& white, const Outside& outside, double equation
   const Factors other = matched_to(
       best, polish(white, second.best, {.damping = 1e-6, .ridge = 1e-12}, "polish", effort).factors);
   out.agrees = factor_distance(other, best, effort.threads()) < kAgreement;
+  if (!out.agrees) return out;
   const FactorBars errors = timed_in(certificate, "error bars", [&] {
     return factor_bars(white, best, LabelsAre::noisy, options.seed, effort);
   });
@@ -214,8 +215,7 @@ void reserve(const Split& split, const RecoverOptions& options, Effort& effort, 
 
 Whitening whitening_of(const Split& split, const RecoverOptions& options, int threads) {
   if (options.bias) return whiten_centred(split, threads);
-  return std::isfinite(second_moment_ratio(split, threads)) ? whiten(split, threads)
-                                                            : whiten_span(split, threads);
+  return whiten_what_is_seen(split, threads);
 }
 
 struct Judgement {
@@ -233,7 +233,7 @@ void judge(const Split& white, const Outside& outside, const RecoverOptions& opt
       return prove_factors(white, outside, best, search.equations, options, effort);
     });
     out.bars = out.proof.relative;
-  } else if (!effort.expired() && search.at_minimum) {
+  } else if (!effort.expired() && search.at_minimum && !overfits(search)) {
     out.noise = test_noise(white, outside, search.equations, options, effort, best, out.bars, certificate);
   }
 }

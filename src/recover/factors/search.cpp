@@ -162,6 +162,10 @@ Index descent_heads(const RecoverOptions& options) {
   return options.heads ? (3 * *options.heads + 1) / 2 : options.max_heads;
 }
 
+bool overfits(const FactorSearch& search) {
+  return search.end == DescentEnd::overfits || search.best.train_error < 0.5 * search.best.held_out_error;
+}
+
 Index first_rank(const Split& split, const RecoverOptions& options) {
   const Index d = split.train_x.cols;
   const Index bias = options.bias ? 1 : 0;  // u need not lie in the columns of K
