@@ -9,7 +9,9 @@
 #include "bindings.hpp"
 #include "call.hpp"
 #include "headlens/conditions.hpp"
+#include "headlens/export.hpp"
 #include "headlens/inspect.hpp"
+#include "tensors.hpp"
 
 namespace headlens::python {
 namespace {
@@ -62,6 +64,37 @@ AttentionLayer from_weights(const nb::dict& tensors, const WeightsOptions& optio
   return call(settings, [&](const Execution& e) {
     return layer_from_weights(find_weights(std::move(arrays), options, name), options, e);
   });
+}
+
+// In factors, under the names of a layer file; biases that rotary positions turn are no part of a layer.
+nb::dict factors_from_weights(const nb::dict& tensors, const WeightsOptions& options, const std::string& name,
+                              const std::optional<std::string>& rotary, bool bias, const Settings& settings) {
+  NamedArrays arrays = to_tensors(tensors);
+  const LayerHeads heads = call(settings, [&](const Execution& e) {
+    return find_heads(std::move(arrays), source_of(options, false, rotary), name, e).front();
+  });
+  require(!bias || heads.turned_query.empty(), option("bias"),
+          ": given with rotary positions, but the weights have biases of queries or keys, which are turned; "
+          "no layer of headlens has those");
+  NamedArrays out{{"Q", heads.q}, {"K", heads.k}, {"V", heads.v}, {"O", heads.o}};
+  if (bias && !heads.query_bias.empty()) out["query_bias"] = heads.query_bias;
+  if (bias && !heads.constant.empty()) out["constant"] = heads.constant;
+  if (heads.rotary)
+    out["rotary"] = Array::from(
+        std::vector<double>{heads.rotary->base, heads.rotary->layout == RotaryLayout::half ? 0.0 : 1.0,
+                            heads.rotary->share},
+        {3});
+  return to_dict(out);
+}
+
+// The tensors of `like` with a layer, given by the arrays of its file, in place.
+nb::dict export_tensors(const nb::dict& layer, const nb::dict& like, const WeightsOptions& weights,
+                        const Settings& settings) {
+  NamedArrays parts = to_tensors(layer), tensors = to_tensors(like);
+  return to_dict(call(settings, [&](const Execution& e) {
+    const LayerHeads heads = find_heads(std::move(parts), {}, "layer", e).front();
+    return export_layer(heads, std::move(tensors), weights, "like").tensors;
+  }));
 }
 
 nb::dict compare(const AttentionLayer& a, const AttentionLayer& b) {
@@ -243,6 +276,10 @@ void bind_layer(nb::module_& m) {
         });
       },
       nb::arg("path"), nb::arg("options"), nb::arg("settings"));
+  m.def("factors_from_weights", &factors_from_weights, nb::arg("tensors"), nb::arg("options"),
+        nb::arg("name"), nb::arg("rotary").none(), nb::arg("bias"), nb::arg("settings"));
+  m.def("export_layer", &export_tensors, nb::arg("layer"), nb::arg("like"), nb::arg("weights"),
+        nb::arg("settings"));
   m.def("compare_layers", &compare, nb::arg("a"), nb::arg("b"));
 }
 

@@ -84,6 +84,26 @@ TEST(Factors, StudentsOnOneHeadBecomeOne) {
   EXPECT_LT(factor_distance(matched_to(truth, merged), truth), 1e-12);
 }
 
+// Heads 0 and 1 have most of Theta in common, as heads on tokens of a text have. A faint head goes before
+// these two become one.
+TEST(Factors, RelatedHeadsStayTwoWhereAnotherIsFaint) {
+  const Factors drawn = random_factors(12, 6, 2, 3, 13, 0), other = random_factors(12, 6, 1, 3, 99, 0);
+  std::vector<OwnHead> heads;
+  for (const Index i : {0, 1}) heads.push_back(own_head(drawn, i));
+  for (Index i = 0; i < 12 * 3; ++i) {  // the same K, and Q that are half the same
+    heads[1].k.data()[i] = heads[0].k.data()[i];
+    heads[1].q.data()[i] += heads[0].q.data()[i];
+  }
+  const Factors truth = assemble(heads);
+  const double related = theta_cosine(head_of(truth, 0), head_of(truth, 1));
+  ASSERT_TRUE(related > 0.4 && related < 0.9) << related;
+  heads.push_back(own_head(other, 0));
+  for (Index i = 0; i < 3 * 6; ++i) heads[2].o.data()[i] *= 1e-3;
+  const Factors merged = merge_heads(assemble(heads), 2);
+  ASSERT_EQ(merged.heads(), 2);
+  EXPECT_LT(factor_distance(matched_to(truth, merged), truth), 1e-12);
+}
+
 TEST(Factors, GaugeIsAProjectionThatMovesNoHead) {
   const Factors f = balanced(random_factors(8, 5, 2, 3, 14, 0));
   Stream stream(15, "direction");

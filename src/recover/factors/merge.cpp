@@ -115,13 +115,15 @@ Factors merge_heads(const Factors& factors, std::optional<Index> wanted) {
   for (;;) {
     const bool surplus = wanted && static_cast<Index>(heads.size()) > *wanted;
     const Pair pair = merging.closest();
-    if (pair.cosine > (surplus ? kRelated : kOneHead)) {
+    const auto least = std::min_element(heads.begin(), heads.end(), smaller);
+    const double largest = w_norm(std::max_element(heads.begin(), heads.end(), smaller)->view());
+    // Faint heads go before related ones are made one: heads on tokens of a text are related, and not one.
+    const bool faint = w_norm(least->view()) < kFaint * largest;
+    if (pair.cosine > (surplus && !faint ? kRelated : kOneHead)) {
       merging.merge(pair);
       continue;
     }
-    const auto least = std::min_element(heads.begin(), heads.end(), smaller);
-    const double largest = w_norm(std::max_element(heads.begin(), heads.end(), smaller)->view());
-    if (heads.size() == 1 || !(surplus || w_norm(least->view()) < kFaint * largest)) break;
+    if (heads.size() == 1 || !(surplus || faint)) break;
     merging.drop(static_cast<std::size_t>(least - heads.begin()));
   }
   std::vector<OwnHead> all;

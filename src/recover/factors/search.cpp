@@ -59,12 +59,11 @@ class Newton final : public Successor {
 
  private:
   bool polish_from(const Factors& descended, Try which) {
-    const Factors start = timed_in(certificate_, "reduce", [&] {
-      return balanced(merge_heads(descended, options_.heads), 0, 0, effort_.threads());
-    });
-    Polished next =
-        timed_in(certificate_, "polish", [&] { return newton(start, which, descended.held_out_error); });
-    keep(next, which);
+    Polished next = merge_and_polish(descended, options_.heads, which);
+    // Heads that do not tell the same were made one, and Newton does not make up for what that lost. From all
+    // of them, which are one shows when there are more digits.
+    if (options_.heads && !(next.factors.held_out_error < descended.held_out_error))
+      next = merge_and_polish(descended, {}, which);
     if (!(next.factors.held_out_error < kEarlyGain * descended.held_out_error) && which == Try::early)
       return false;
     for (int round = 0; round < kMostRounds && !effort_.expired(); ++round) {
@@ -74,6 +73,15 @@ class Newton final : public Successor {
       if (!(next.factors.held_out_error < 0.5 * before)) break;
     }
     return next.factors.held_out_error < kProof;
+  }
+  Polished merge_and_polish(const Factors& descended, std::optional<Index> heads, Try which) {
+    const Factors start = timed_in(certificate_, "reduce", [&] {
+      return balanced(merge_heads(descended, heads), 0, 0, effort_.threads());
+    });
+    Polished next =
+        timed_in(certificate_, "polish", [&] { return newton(start, which, descended.held_out_error); });
+    keep(next, which);
+    return next;
   }
   // To the digits that show surplus ranks. An early try that wins little at first is given up; one that wins
   // much and then stops has come to the noise, and goes on until that is certain.
