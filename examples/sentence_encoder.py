@@ -99,3 +99,52 @@ class SentenceEncoder:
         p = np.exp(logits - logits.max(-1, keepdims=True))
         mixed = p / p.sum(-1, keepdims=True) @ v
         return linear(mixed.transpose(0, 2, 1, 3).reshape(n, size, d), "output.dense")
+
+    def layer_parts(self, layer=0):
+        """theta, w, query_bias and constant of a layer, as headlens.AttentionLayer() takes them."""
+        start = f"encoder.layer.{layer}.attention."
+        q, k, v = (
+            self.tensors[f"{start}self.{name}.weight"].astype(float).reshape(self.heads, -1, self.width)
+            for name in ("query", "key", "value")
+        )
+        o = self.tensors[f"{start}output.dense.weight"].astype(float).T.reshape(self.heads, -1, self.width)
+        bias = {
+            name: self.tensors[f"{start}{name}.bias"].astype(float)
+            for name in ("self.query", "self.value", "output.dense")
+        }
+        scale = q.shape[1] ** -0.5
+        return {
+            "theta": scale * q.transpose(0, 2, 1) @ k,
+            "w": v.transpose(0, 2, 1) @ o,
+            "query_bias": scale * np.einsum("hrd,hr->hd", k, bias["self.query"].reshape(self.heads, -1)),
+            "constant": bias["self.value"] @ o.reshape(-1, self.width) + bias["output.dense"],
+        }
+
+    @property
+    def width(self):
+        return self.tensors["embeddings.LayerNorm.weight"].shape[0]
+
+
+def narrowed(parts, x, directions, heads, rank):
+    """Tokens on their leading principal directions, and a layer between these: some heads, each cut to a rank.
+
+    The tokens are x = mean + z B^T, so that a head has B^T Theta B on z, and B^T (Theta^T mean + u) as its query bias.
+    Singular values are those that tokens see, of covariance^1/2 Theta covariance^1/2.
+    """
+    flat = x.reshape(-1, x.shape[-1])
+    mean = flat.mean(0)
+    values, vectors = np.linalg.eigh(np.cov(flat.T))
+    basis, size = vectors[:, : -directions - 1 : -1], np.sqrt(values[: -directions - 1 : -1])
+
+    def cut(matrix, right):
+        u, s, v = np.linalg.svd(size[:, None] * matrix * right)
+        return (u[:, :rank] * s[:rank] @ v[:rank]) / size[:, None] / right
+
+    theta, w = ([parts[name][h] for h in heads] for name in ("theta", "w"))
+    u = [t.T @ mean + parts["query_bias"][h] for t, h in zip(theta, heads)]
+    return (x - mean) @ basis, {
+        "theta": np.array([cut(basis.T @ t @ basis, size) for t in theta]),
+        "w": np.array([cut(basis.T @ one @ basis, 1.0) for one in w]),
+        "query_bias": np.array(u) @ basis,
+        "constant": parts["constant"] @ basis,
+    }

@@ -11,6 +11,7 @@
 #include "headlens/conditions.hpp"
 #include "headlens/export.hpp"
 #include "headlens/inspect.hpp"
+#include "headlens/span.hpp"
 #include "tensors.hpp"
 
 namespace headlens::python {
@@ -97,8 +98,20 @@ nb::dict export_tensors(const nb::dict& layer, const nb::dict& like, const Weigh
   }));
 }
 
-nb::dict compare(const AttentionLayer& a, const AttentionLayer& b) {
-  const Comparison result = compare_layers(a, b);
+nb::dict compare(const AttentionLayer& a, const AttentionLayer& b, const std::optional<AnyArray>& x,
+                 const std::optional<AnyArray>& lengths, const Settings& settings) {
+  const Array given = x ? borrow(*x) : Array(), counts = lengths ? borrow(*lengths) : Array();
+  nb::object span_dimension = nb::none(), error = nb::none();
+  Comparison result;
+  if (x) {
+    const Tokens tokens = make_tokens(given, counts, "X");
+    const TokenSpan span = call(settings, [&](const Execution& e) { return span_of(tokens, b.variant, e); });
+    error = nb::cast(call(settings, [&](const Execution& e) { return function_error(a, b, tokens, e); }));
+    span_dimension = nb::cast(span.dimension());
+    result = compare_layers(on_span(a, span), on_span(b, span));
+  } else {
+    result = compare_layers(a, b);
+  }
   nb::list matches;
   for (const HeadMatch& match : result.matches) {
     nb::dict entry;
@@ -115,6 +128,8 @@ nb::dict compare(const AttentionLayer& a, const AttentionLayer& b) {
   out["constant_error"] = b.variant.bias ? nb::cast(result.constant_error) : nb::none();
   out["heads_a"] = result.heads_a;
   out["heads_b"] = result.heads_b;
+  out["span_dimension"] = span_dimension;
+  out["function_error"] = error;
   out["matches"] = matches;
   return out;
 }
@@ -280,7 +295,8 @@ void bind_layer(nb::module_& m) {
         nb::arg("name"), nb::arg("rotary").none(), nb::arg("bias"), nb::arg("settings"));
   m.def("export_layer", &export_tensors, nb::arg("layer"), nb::arg("like"), nb::arg("weights"),
         nb::arg("settings"));
-  m.def("compare_layers", &compare, nb::arg("a"), nb::arg("b"));
+  m.def("compare_layers", &compare, nb::arg("a"), nb::arg("b"), nb::arg("x").none(),
+        nb::arg("lengths").none(), nb::arg("settings"));
 }
 
 }  // namespace headlens::python

@@ -205,6 +205,10 @@ def test_tokens_in_a_subspace_show_the_heads_on_their_span(tmp_path, options):
     run("predict", tmp_path / "layer.npz", tmp_path / "fresh.npz", "-o", tmp_path / "y.npy")
     assert np.linalg.norm(np.load(tmp_path / "y.npy") - y[200:]) < 1e-9 * np.linalg.norm(y[200:])
     assert np.abs(np.load(tmp_path / "layer.npz")["W"].sum(1)).max() < 1e-10
+    pair = (tmp_path / "layer.npz", tmp_path / "truth.npz")
+    there = run_json("compare", *pair, "--tokens", tmp_path / "fresh.npz")
+    assert there["span_dimension"] == 7 and max(there["worst_error"], there["function_error"]) < 1e-8
+    assert run_json("compare", *pair)["worst_error"] > 0.01
 
 
 def test_uneven_tokens_are_recovered(tmp_path):

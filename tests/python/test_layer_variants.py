@@ -172,3 +172,37 @@ def test_biases_of_weights_that_are_turned_are_refused(tmp_path):
     assert turned.rotary == "base=10000,layout=half,share=0.7"
     x = rng.normal(size=(3, 1, 6))  # one token: positions say nothing
     assert np.allclose(turned(x), headlens.AttentionLayer.from_weights(plain, 2)(x))
+
+
+@pytest.mark.parametrize("variant", [{}, {"mask": "causal", "bias": True}, {"rotary": ROTARY, "bias": True}])
+def test_layers_are_compared_on_the_span_of_tokens(variant):
+    """Tokens on an affine plane of 5 of 8 dimensions: a layer that differs beyond it is the same layer for them."""
+    rng = np.random.default_rng(9)
+    a = headlens.AttentionLayer.random(heads=2, dim=8, seed=5, **variant)
+    centred = bool(variant.get("bias")) and "rotary" not in variant
+    basis = np.linalg.qr(rng.normal(size=(8, 8)))[0][:, :5]
+    mean = rng.normal(size=8) * centred
+    x = mean + rng.normal(size=(30, 4, 5)) @ basis.T
+    other = np.eye(8) - basis @ basis.T  # what tokens do not have, beside their mean
+    parts = {part: getattr(a, part) for part in PARTS}
+    away = mean / (mean @ other @ mean) if centred else 0 * mean
+    outside = (
+        other - np.outer(other @ mean, other @ away) if centred else other
+    )  # takes the mean to zero as well
+    assert np.abs(x @ outside).max() < 1e-12
+    for name in ("theta", "q", "w"):
+        if parts[name] is not None:
+            parts[name] = parts[name] + outside @ rng.normal(size=parts[name].shape)
+    b = headlens.AttentionLayer(**parts)
+    found = headlens.compare(b, a, x)
+    assert found.span_dimension == 5 and found.function_error < 1e-12 and found.worst_error < 1e-12
+    assert headlens.compare(b, a).worst_error > 0.1 and headlens.compare(b, a).function_error is None
+    inside = headlens.AttentionLayer(
+        **{**parts, "w": parts["w"] + 0.01 * basis[:, :1] @ rng.normal(size=(1, 8))}
+    )
+    lengths = np.full(30, 3)
+    assert headlens.compare(inside, a, x, lengths=lengths).worst_error > 1e-4
+    want = np.linalg.norm(inside(x) - a(x)) / np.linalg.norm(a(x))
+    assert abs(headlens.compare(inside, a, x).function_error - want) < 1e-12
+    with pytest.raises(ValueError, match="expected \\(n, k, 8\\)"):
+        headlens.compare(a, a, x[:, :, :7])
