@@ -13,7 +13,8 @@ from nbclient import NotebookClient
 
 EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "examples"
 NOTEBOOKS = sorted(EXAMPLES.glob("*.ipynb"))
-FIGURES = {"learning_curves": 3, "musk1": 1, "recover_heads": 2}
+FIGURES = {"learning_curves": 3, "musk1": 1, "recover_encoder": 1, "recover_heads": 2}
+LONG = {"musk1", "recover_encoder"}  # run by tests/long
 
 
 def outputs(notebook, kind):
@@ -58,7 +59,7 @@ def test_kept_without_outputs(file):
     assert code and all(not cell.outputs and cell.execution_count is None for cell in code)
 
 
-@pytest.mark.parametrize("name", sorted(set(FIGURES) - {"musk1"}))  # musk1 is long: tests/long
+@pytest.mark.parametrize("name", sorted(set(FIGURES) - LONG))
 def test_runs_and_draws(name, executed):
     notebook = executed(name)
     assert len(outputs(notebook, "image/png")) == FIGURES[name]
