@@ -154,6 +154,18 @@ Factors balanced(const Factors& f, double theta_share, double w_share, int threa
   return out;
 }
 
+OwnHead cut_to(const OwnHead& head, Index logits, Index values) {
+  const Index d = head.v.rows(), a = std::min(logits, head.q.cols()), b = std::min(values, head.v.cols());
+  return {copy_view(head.q.view().block(0, 0, d, a)), copy_view(head.k.view().block(0, 0, d, a)),
+          copy_view(head.v.view().block(0, 0, d, b)), copy_view(head.o.view().block(0, 0, b, head.o.cols()))};
+}
+
+Factors cut_to(const Factors& f, Index rank) {
+  std::vector<OwnHead> heads;
+  for (Index i = 0; i < f.heads(); ++i) heads.push_back(cut_to(own_head(f, i), rank, rank));
+  return assemble(heads, f.ranks);
+}
+
 double factored_product(MatrixView<const double> a, MatrixView<const double> b, MatrixView<const double> c,
                         MatrixView<const double> d) {
   return inner_product(product(Trans::yes, Trans::no, a, c), product(Trans::yes, Trans::no, b, d));

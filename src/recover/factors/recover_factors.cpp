@@ -187,6 +187,7 @@ Challenge test_noise(const Split& white, const Outside& outside, double equation
   const Factors other = matched_to(
       best, polish(white, second.best, {.damping = 1e-6, .ridge = 1e-12}, "polish", effort).factors);
   out.agrees = factor_distance(other, best, effort.threads()) < kAgreement;
+  if (!out.agrees) return out;
   const FactorBars errors = timed_in(certificate, "error bars", [&] {
     return factor_bars(white, best, LabelsAre::noisy, options.seed, effort);
   });
@@ -260,7 +261,7 @@ bool recover_factors(const Split& given, const Units& given_units, const Recover
         return prove_factors(white, outside, best, search.equations, options, effort);
       });
       bars = proof.relative;
-    } else if (!effort.expired() && search.at_minimum) {
+    } else if (!effort.expired() && search.at_minimum && !overfits(search)) {
       noise = test_noise(white, outside, search.equations, options, effort, best, bars, certificate);
     }
   });

@@ -47,7 +47,12 @@ class Newton final : public Successor {
  public:
   Newton(const Split& white, const RecoverOptions& options, Effort& effort, Certificate& certificate,
          FactorSearch& found)
-      : white_(white), options_(options), effort_(effort), certificate_(certificate), found_(found) {}
+      : white_(white),
+        few_(few_held_out(white)),
+        options_(options),
+        effort_(effort),
+        certificate_(certificate),
+        found_(found) {}
 
   void look(const Factors& descended) override {
     if (found_.best.heads() == 0) found_.best = copy_of(descended);
@@ -76,13 +81,24 @@ class Newton final : public Successor {
   }
   Polished merge_and_polish(const Factors& descended, std::optional<Index> heads, Try which) {
     const Factors start = timed_in(certificate_, "reduce", [&] {
-      return balanced(merge_heads(descended, heads), 0, 0, effort_.threads());
+      return trimmed(balanced(merge(descended, heads), 0, 0, effort_.threads()));
     });
     Polished next =
         timed_in(certificate_, "polish", [&] { return newton(start, which, descended.held_out_error); });
     keep(next, which);
     return next;
   }
+  Factors merge(const Factors& factors, std::optional<Index> heads) {
+    return merge_heads(factors, heads, [&](const Factors& fewer) { return error_on_few(fewer); });
+  }
+  // Ranks usually add up to d. Where the number of heads was not known, their first rank was a guess.
+  Factors trimmed(Factors factors) {
+    const Index d = factors.dim(), usual = (d + layer_heads(factors) - 1) / layer_heads(factors);
+    if (options_.heads || options_.rank != "auto" || usual >= first_rank(white_, options_)) return factors;
+    Factors fewer = cut_to(factors, usual + (options_.bias ? 1 : 0));
+    return error_on_few(fewer) < kSameNoise * error_on_few(factors) ? std::move(fewer) : std::move(factors);
+  }
+  double error_on_few(const Factors& factors) { return error_on(few_.held(), factors, effort_.context()); }
   // To the digits that show surplus ranks. An early try that wins little at first is given up; one that wins
   // much and then stops has come to the noise, and goes on until that is certain.
   Polished newton(const Factors& start, Try which, double error) {
@@ -99,8 +115,8 @@ class Newton final : public Successor {
   Polished reduce(Polished found) {
     const double share = std::max(kNoTrim, kTrim * found.factors.held_out_error);
     if (!(share < 0.5)) return found;
-    const Factors fewer = balanced(merge_heads(without_faint_logits(found.factors, share), options_.heads),
-                                   share, share, effort_.threads());
+    const Factors fewer = balanced(merge(without_faint_logits(found.factors, share), options_.heads), share,
+                                   share, effort_.threads());
     const bool same =
         fewer.ranks.logits == found.factors.ranks.logits && fewer.ranks.values == found.factors.ranks.values;
     const bool done = found.factors.held_out_error < kRounding || found.status == LmStatus::minimum;
@@ -140,6 +156,7 @@ class Newton final : public Successor {
   }
 
   const Split& white_;
+  const Split few_;
   const RecoverOptions& options_;
   Effort& effort_;
   Certificate& certificate_;
@@ -152,6 +169,10 @@ class Newton final : public Successor {
 
 Index descent_heads(const RecoverOptions& options) {
   return options.heads ? (3 * *options.heads + 1) / 2 : options.max_heads;
+}
+
+bool overfits(const FactorSearch& search) {
+  return search.end == DescentEnd::overfits || search.best.train_error < 0.5 * search.best.held_out_error;
 }
 
 Index first_rank(const Split& split, const RecoverOptions& options) {
