@@ -18,36 +18,43 @@ struct CompareArguments {
 
 Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 
-// What tokens tell of the difference.
-struct OnTokens {
-  std::optional<Index> span;
-  std::optional<double> error;
+struct Compared {
+  Comparison result;
+  bool biased = false;
+  std::optional<Index> span = {};    // with tokens: the dimension of their span
+  std::optional<double> error = {};  // and that of the outputs on them
 };
-// Both layers become what they are on the span of the tokens.
-OnTokens take_to_span(const CompareArguments& a, AttentionLayer& first, AttentionLayer& second,
-                      const Execution& execution) {
-  if (a.tokens.empty()) return {};
-  const Tokens tokens = load_tokens(a.tokens, execution);
+// Heads on the span of the tokens.
+Compared compare_on(const Tokens& tokens, const AttentionLayer& first, const AttentionLayer& second,
+                    const Execution& execution) {
   const TokenSpan span = span_of(tokens, second.variant, execution);
-  const OnTokens out{span.dimension(), function_error(first, second, tokens, execution)};
-  first = on_span(first, span), second = on_span(second, span);
-  return out;
+  return {compare_layers(on_span(first, span), on_span(second, span)), second.variant.bias, span.dimension(),
+          function_error(first, second, tokens, execution)};
+}
+// In factors where both files hold factors: Theta may be too large to form.
+Compared compare(const CompareArguments& a, const Execution& execution) {
+  const bool on_tokens = !a.tokens.empty();
+  if (const std::optional<FactoredLayer> first = load_factored_layer(a.a, execution); first && !on_tokens)
+    if (const std::optional<FactoredLayer> second = load_factored_layer(a.b, execution))
+      return {compare_layers(*first, *second)};
+  const AttentionLayer first = load_layer(a.a, execution), second = load_layer(a.b, execution);
+  if (on_tokens) return compare_on(load_tokens(a.tokens, execution), first, second, execution);
+  return {compare_layers(first, second), second.variant.bias};
 }
 
 int run(const CompareArguments& a) {
   const Execution execution = a.common.execution();
-  AttentionLayer first = load_layer(a.a, execution), second = load_layer(a.b, execution);
-  const Index dim = second.dim();
-  const OnTokens on_tokens = take_to_span(a, first, second, execution);
-  const Comparison result = compare_layers(first, second);
+  const Compared compared = compare(a, execution);
+  const Comparison& result = compared.result;
   Json matches = Json::array();
   std::string text;
-  if (on_tokens.span)
-    text = fmt::format("function error {:.3e} on these tokens; heads are compared on their span ({} of {})\n",
-                       *on_tokens.error, *on_tokens.span, dim);
+  if (compared.span)
+    text = fmt::format(
+        "function error {:.3e} on these tokens; heads are compared on their span of dimension {}\n",
+        *compared.error, *compared.span);
   text += fmt::format("worst error {:.3e} (Theta {:.3e}, W {:.3e}) over {} matched heads", result.worst_error,
                       result.worst_theta_error, result.worst_w_error, result.matches.size());
-  if (second.variant.bias) text += fmt::format("\nerror of the constant {:.3e}", result.constant_error);
+  if (compared.biased) text += fmt::format("\nerror of the constant {:.3e}", result.constant_error);
   if (result.heads_a != result.heads_b)
     text += fmt::format("\nthe layers have {} and {} distinct heads", result.heads_a, result.heads_b);
   for (const HeadMatch& match : result.matches) {
@@ -60,11 +67,11 @@ int run(const CompareArguments& a) {
         {{"worst_error", number(result.worst_error)},
          {"worst_theta_error", result.worst_theta_error},
          {"worst_w_error", result.worst_w_error},
-         {"constant_error", second.variant.bias ? number(result.constant_error) : Json(nullptr)},
+         {"constant_error", compared.biased ? number(result.constant_error) : Json(nullptr)},
          {"heads_a", result.heads_a},
          {"heads_b", result.heads_b},
-         {"span_dimension", on_tokens.span ? Json(*on_tokens.span) : Json(nullptr)},
-         {"function_error", on_tokens.error ? number(*on_tokens.error) : Json(nullptr)},
+         {"span_dimension", compared.span ? Json(*compared.span) : Json(nullptr)},
+         {"function_error", compared.error ? number(*compared.error) : Json(nullptr)},
          {"matches", matches}},
         text);
   return kOk;
@@ -75,7 +82,7 @@ int run(const CompareArguments& a) {
 void add_compare(Command& app) {
   auto a = std::make_shared<CompareArguments>();
   Command& command = app.add_command("compare", "Compare two layers up to the order of their heads");
-  command.add_positional("A", a->a, "layer (.npz: Theta, W)");
+  command.add_positional("A", a->a, "layer (.npz: Theta, W; or Q, K, V, O)");
   command.add_positional("B", a->b, "layer to measure against: errors are relative to it");
   command.add_text("--tokens", a->tokens, "FILE",
                    "tokens (.npz: X, and lengths): compare outputs on them, and heads on their span");
@@ -86,7 +93,10 @@ void add_compare(Command& app) {
       "numbers of\n"
       "heads then differ. The error of Theta is that of what labels tell: with biases that of Theta and u "
       "together, with\n"
-      "rotary positions that of Q R_D K^T for all distances D together.\n\n"
+      "rotary positions that of Q R_D K^T for all distances D together. Two files of factors are compared "
+      "without "
+      "forming\n"
+      "Theta, so d = 4096 is no problem.\n"
       "Tokens that lie in a subspace tell of heads there alone: give them with --tokens.\n\n"
       "Examples:\n  headlens compare recovered.npz truth.npz --json\n"
       "  headlens compare recovered.npz truth.npz --tokens examples.npz");

@@ -7,6 +7,7 @@
 #include "linalg/blas.hpp"
 #include "linalg/eigen.hpp"
 #include "linalg/gram.hpp"
+#include "linalg/slice.hpp"
 
 namespace headlens {
 namespace {
@@ -39,13 +40,6 @@ std::vector<double> take_mean_off(Matrix<double>& x) {
   for (Index i = 0; i < x.rows(); ++i)
     for (Index j = 0; j < x.cols(); ++j) x(i, j) -= mean[static_cast<std::size_t>(j)];
   return mean;
-}
-
-MatrixView<const double> slice(const Array& array, Index i) {
-  return {array.data<double>() + i * array.dim(1) * array.dim(2), array.dim(1), array.dim(2)};
-}
-MatrixView<double> slice(Array& array, Index i) {
-  return {array.data<double>() + i * array.dim(1) * array.dim(2), array.dim(1), array.dim(2)};
 }
 
 // B^T A of every head.

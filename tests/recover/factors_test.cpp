@@ -222,10 +222,10 @@ TEST(RecoverFactors, FindsHeadsOfUnknownNumberAndRank) {
 }
 
 TEST(RecoverFactors, SaysThatMoreExamplesAreNeeded) {
-  const Plant p = plant(48, 3, 16, 40, 8, 0, 19);  // 1.5 equations per unknown
+  const Plant p = plant(24, 3, 8, 20, 8, 0, 19);  // 1.5 equations per unknown
   RecoverOptions options;
   options.heads = 3;
-  options.rank = "16";
+  options.rank = "8";
   options.starts = 1;
   const Recovery recovery = recover(p.examples, options, {});
   EXPECT_EQ(recovery.certificate.status, RecoveryStatus::needs_more_examples) << recovery.certificate.reason;
@@ -260,14 +260,14 @@ TEST(RecoverFactors, WrongLabelsInTheMiddleAreSeen) {
 // Newton stops where steps win nothing more, which is a minimum as far as noise is concerned.
 TEST(RecoverFactors, NoisyLabelsGiveBarsThatCover) {
   for (const double sigma : {1e-2, 1e-4}) {
-    const Plant p = plant(20, 2, 3, 300, 6, sigma, 4);
+    const Plant p = plant(20, 2, 3, 150, 6, sigma, 4);
     RecoverOptions options;
     options.heads = 2;
     options.rank = "3";
     const Recovery recovery = recover(p.examples, options, {});
     ASSERT_EQ(recovery.certificate.status, RecoveryStatus::approximate)
         << sigma << ": " << recovery.certificate.reason;
-    // 31500 equations and 480 unknowns: the standard error of the estimate is 0.4%.
+    // 15750 equations and 480 unknowns: the standard error of the estimate is 0.6%.
     EXPECT_NEAR(*recovery.certificate.noise, sigma, 0.02 * sigma);
     const Comparison comparison = compare_layers(*recovery.layer, p.layer);
     for (const HeadReport& head : recovery.certificate.per_head) {

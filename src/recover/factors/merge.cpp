@@ -18,16 +18,6 @@ constexpr double kNoHarm = 1.05;   // held-out errors that grow by less are the 
 constexpr double kKnown = 0.5;     // held-out error from which on it tells of heads
 constexpr std::size_t kTried = 3;  // pairs to merge and heads to drop whose held-out errors are looked at
 
-Matrix<double> side_by_side(MatrixView<const double> a, double factor_a, MatrixView<const double> b,
-                            double factor_b) {
-  Matrix<double> out(a.rows, a.cols + b.cols);
-  for (Index i = 0; i < a.rows; ++i) {
-    for (Index j = 0; j < a.cols; ++j) out(i, j) = factor_a * a(i, j);
-    for (Index j = 0; j < b.cols; ++j) out(i, a.cols + j) = factor_b * b(i, j);
-  }
-  return out;
-}
-
 Matrix<double> stacked(MatrixView<const double> a, MatrixView<const double> b) {
   Matrix<double> out(a.rows + b.rows, a.cols);
   copy_rows(a, out.view().block(0, 0, a.rows, a.cols));
@@ -38,9 +28,8 @@ Matrix<double> stacked(MatrixView<const double> a, MatrixView<const double> b) {
 OwnHead merged(const OwnHead& a, const OwnHead& b) {
   const double one = w_norm(a.view()), other = w_norm(b.view());
   const double share = one + other > 0 ? one / (one + other) : 0.5;
-  OwnHead both{side_by_side(a.q.view(), share, b.q.view(), 1 - share),
-               side_by_side(a.k.view(), 1, b.k.view(), 1), side_by_side(a.v.view(), 1, b.v.view(), 1),
-               stacked(a.o.view(), b.o.view())};
+  OwnHead both{side_by_side(a.q, share, b.q, 1 - share), side_by_side(a.k, 1, b.k, 1),
+               side_by_side(a.v, 1, b.v, 1), stacked(a.o.view(), b.o.view())};
   const Index logits = std::max(a.q.cols(), b.q.cols()), values = std::max(a.v.cols(), b.v.cols());
   return cut_to(balanced(both), logits, values);
 }

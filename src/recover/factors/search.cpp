@@ -12,10 +12,10 @@
 namespace headlens::recovery {
 namespace {
 
-constexpr Index kUsualHeads = 8;     // rank d / 8 where the number of heads is not known
-constexpr double kTrim = 30;         // singular values below so many errors, as shares, belong to no head
-constexpr double kNoTrim = 1e-9;     // and never those above this share once all digits are there
-constexpr double kRounding = 1e-11;  // held-out errors below this are all the same
+constexpr Index kUsualHeads = 8;      // rank d / 8 where the number of heads is not known
+constexpr double kTrim = 30;          // singular values below so many errors, as shares, belong to no head
+constexpr double kNoTrim = 1e-9;      // and never those above this share once all digits are there
+constexpr double kSameError = 1e-11;  // held-out errors below this are all the same
 constexpr int kMostStarts = 4;
 constexpr int kMostRounds = 4;  // of reducing
 // Newton near a layer wins a digit per step. A step that does not halve the error means that descent has to
@@ -119,11 +119,11 @@ class Newton final : public Successor {
                                    share, effort_.threads());
     const bool same =
         fewer.ranks.logits == found.factors.ranks.logits && fewer.ranks.values == found.factors.ranks.values;
-    const bool done = found.factors.held_out_error < kRounding || found.status == LmStatus::minimum;
+    const bool done = found.factors.held_out_error < kSameError || found.status == LmStatus::minimum;
     if (same && done) return found;
     Polished trimmed = polish_enough(fewer, kOn, "reduce");
     const double before = found.factors.held_out_error;
-    if (trimmed.factors.held_out_error < std::max(kRounding, 0.5 * before)) return trimmed;
+    if (trimmed.factors.held_out_error < std::max(kSameError, 0.5 * before)) return trimmed;
     if (found.status != LmStatus::converged) return found;
     // Newton stopped where surplus ranks show, and they are none, or noise comes first: on with all of them.
     Polished all = same ? std::move(trimmed) : polish_enough(found.factors, kOn, "reduce");
@@ -144,7 +144,7 @@ class Newton final : public Successor {
   // Of two that are at rounding the later one has fewer heads or ranks. Noise may let an early try end a
   // little below a whole one; that the whole one won nothing more then tells of both.
   void keep(const Polished& next, Try which) {
-    const double best = std::max(found_.best.held_out_error, kRounding), error = next.factors.held_out_error;
+    const double best = std::max(found_.best.held_out_error, kSameError), error = next.factors.held_out_error;
     const bool better = !polished_ || error <= best;
     const bool ended =
         next.status == LmStatus::minimum || (next.status == LmStatus::stalled && which == Try::last);
