@@ -6,14 +6,14 @@
 #include <optional>
 
 #include "command.hpp"
-#include "headlens/layer.hpp"
+#include "headlens/span.hpp"
 
 namespace headlens::app {
 namespace {
 
 struct CompareArguments {
   CommonOptions common;
-  std::string a, b;
+  std::string a, b, tokens;
 };
 
 Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
@@ -21,24 +21,40 @@ Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nul
 struct Compared {
   Comparison result;
   bool biased = false;
+  std::optional<Index> span = {};    // with tokens: the dimension of their span
+  std::optional<double> error = {};  // and that of the outputs on them
 };
+// Heads on the span of the tokens.
+Compared compare_on(const Tokens& tokens, const AttentionLayer& first, const AttentionLayer& second,
+                    const Execution& execution) {
+  const TokenSpan span = span_of(tokens, second.variant, execution);
+  return {compare_layers(on_span(first, span), on_span(second, span)), second.variant.bias, span.dimension(),
+          function_error(first, second, tokens, execution)};
+}
 // In factors where both files hold factors: Theta may be too large to form.
 Compared compare(const CompareArguments& a, const Execution& execution) {
-  if (const std::optional<FactoredLayer> first = load_factored_layer(a.a, execution))
+  const bool on_tokens = !a.tokens.empty();
+  if (const std::optional<FactoredLayer> first = load_factored_layer(a.a, execution); first && !on_tokens)
     if (const std::optional<FactoredLayer> second = load_factored_layer(a.b, execution))
       return {compare_layers(*first, *second)};
   const AttentionLayer first = load_layer(a.a, execution), second = load_layer(a.b, execution);
+  if (on_tokens) return compare_on(load_tokens(a.tokens, execution), first, second, execution);
   return {compare_layers(first, second), second.variant.bias};
 }
 
 int run(const CompareArguments& a) {
   const Execution execution = a.common.execution();
-  const auto [result, biased] = compare(a, execution);
+  const Compared compared = compare(a, execution);
+  const Comparison& result = compared.result;
   Json matches = Json::array();
-  std::string text =
-      fmt::format("worst error {:.3e} (Theta {:.3e}, W {:.3e}) over {} matched heads", result.worst_error,
-                  result.worst_theta_error, result.worst_w_error, result.matches.size());
-  if (biased) text += fmt::format("\nerror of the constant {:.3e}", result.constant_error);
+  std::string text;
+  if (compared.span)
+    text = fmt::format(
+        "function error {:.3e} on these tokens; heads are compared on their span of dimension {}\n",
+        *compared.error, *compared.span);
+  text += fmt::format("worst error {:.3e} (Theta {:.3e}, W {:.3e}) over {} matched heads", result.worst_error,
+                      result.worst_theta_error, result.worst_w_error, result.matches.size());
+  if (compared.biased) text += fmt::format("\nerror of the constant {:.3e}", result.constant_error);
   if (result.heads_a != result.heads_b)
     text += fmt::format("\nthe layers have {} and {} distinct heads", result.heads_a, result.heads_b);
   for (const HeadMatch& match : result.matches) {
@@ -51,9 +67,11 @@ int run(const CompareArguments& a) {
         {{"worst_error", number(result.worst_error)},
          {"worst_theta_error", result.worst_theta_error},
          {"worst_w_error", result.worst_w_error},
-         {"constant_error", biased ? number(result.constant_error) : Json(nullptr)},
+         {"constant_error", compared.biased ? number(result.constant_error) : Json(nullptr)},
          {"heads_a", result.heads_a},
          {"heads_b", result.heads_b},
+         {"span_dimension", compared.span ? Json(*compared.span) : Json(nullptr)},
+         {"function_error", compared.error ? number(*compared.error) : Json(nullptr)},
          {"matches", matches}},
         text);
   return kOk;
@@ -66,6 +84,8 @@ void add_compare(Command& app) {
   Command& command = app.add_command("compare", "Compare two layers up to the order of their heads");
   command.add_positional("A", a->a, "layer (.npz: Theta, W; or Q, K, V, O)");
   command.add_positional("B", a->b, "layer to measure against: errors are relative to it");
+  command.add_text("--tokens", a->tokens, "FILE",
+                   "tokens (.npz: X, and lengths): compare outputs on them, and heads on their span");
   add_unused_seed(command, a->common, "accepted everywhere; comparison draws nothing");
   add_common_options(command, a->common);
   command.set_footer(
@@ -76,8 +96,10 @@ void add_compare(Command& app) {
       "rotary positions that of Q R_D K^T for all distances D together. Two files of factors are compared "
       "without "
       "forming\n"
-      "Theta, so d = 4096 is no problem.\n\n"
-      "Example:\n  headlens compare recovered.npz truth.npz --json");
+      "Theta, so d = 4096 is no problem.\n"
+      "Tokens that lie in a subspace tell of heads there alone: give them with --tokens.\n\n"
+      "Examples:\n  headlens compare recovered.npz truth.npz --json\n"
+      "  headlens compare recovered.npz truth.npz --tokens examples.npz");
   command.set_action([a] { return run(*a); });
 }
 

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from . import _core
+from ._arrays import as_float64
 from ._call import fill, settings, whole_number
 from ._layer import AttentionLayer
 
@@ -24,17 +25,36 @@ class Comparison:
     heads_b: int
     matches: list[dict[str, Any]]
     """a, b, theta_error and w_error of each matched pair."""
+    span_dimension: int | None = None
+    """Of the span of the tokens that were given."""
+    function_error: float | None = None
+    """Relative error of the outputs on these tokens."""
 
 
-def compare(a: AttentionLayer, b: AttentionLayer) -> Comparison:
+def compare(
+    a: AttentionLayer,
+    b: AttentionLayer,
+    X: Any = None,
+    *,
+    lengths: Any = None,
+    threads: int | None = None,
+    max_memory: int | str | None = None,
+) -> Comparison:
     """How far `a` is from `b`, as `headlens compare`.
+
+    X : array (n, k, d), tokens: outputs are compared on them too, and heads on their span, where tokens in a
+        subspace tell of heads
+    lengths : array (n,), tokens of every example that are no padding; None: all
 
     >>> import headlens
     >>> layer = headlens.AttentionLayer.random(heads=3, dim=4)
     >>> headlens.compare(layer, headlens.AttentionLayer(layer.theta[::-1], layer.w[::-1])).worst_error
     0.0
     """
-    return Comparison(**_core.compare_layers(a._layer, b._layer))
+    tokens = None if X is None else as_float64(X, "X")
+    counts = None if lengths is None else as_float64(lengths, "lengths")
+    with settings(threads, max_memory) as how:
+        return Comparison(**_core.compare_layers(a._layer, b._layer, tokens, counts, how))
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from . import _core
-from ._arrays import as_array, as_float64, as_numpy
+from ._arrays import as_float64
 from ._call import fill, settings, whole_number
 from ._hardness import HiddenLabel
+from ._weights import arguments_of, parts_of, put_in_place, read_factors, read_plain, stacked_heads
 
 
 class AttentionLayer:
@@ -158,9 +159,9 @@ class AttentionLayer:
 
     @classmethod
     def from_torch(cls, module: Any, heads: int | None = None, **options: Any) -> "AttentionLayer":
-        """From a `torch.nn.MultiheadAttention`. Biases are no part of a layer; a note in the log names them.
+        """From a `torch.nn.MultiheadAttention`, with its biases for ``bias=True``; else a note in the log names them.
 
-        Tokens are rows here, as with ``batch_first=True``: ``layer(x)`` is ``module(x, x, x)`` without biases.
+        Tokens are rows here, as with ``batch_first=True``: ``layer(x)`` is ``module(x, x, x)``.
         """
         count = getattr(module, "num_heads", None) if heads is None else heads
         if count is None or not hasattr(module, "state_dict"):
@@ -177,6 +178,9 @@ class AttentionLayer:
         prefix: str = "",
         layer: int | None = None,
         restrict_dim: int = 0,
+        bias: bool = False,
+        mask: str = "none",
+        rotary: str = "none",
     ) -> "AttentionLayer":
         """From a state dict of PyTorch or Hugging Face, or a .safetensors or .npz file, as `headlens inspect`.
 
@@ -185,10 +189,13 @@ class AttentionLayer:
         weights : names and arrays, or a file. Known names: W_Q .. W_O; in_proj_weight and out_proj.weight;
             q_proj .. o_proj; query .. dense
         heads : of the queries; shared heads of keys and values are seen from the shapes
-        format : "auto", "factors", "torch" or "hf"
+        format : "auto", "factors", "torch", "hf", "gpt2" or "transformer-lens"
         prefix : of the names, where there are several layers
         layer : of weights (layer, out, in)
         restrict_dim : keep the first coordinates only; 0: all
+        bias : with the biases of the weights: query biases u, and one constant for those of values and outputs
+        mask : "none" or "causal", and
+        rotary : "none" or rotary positions as "base=10000,layout=half": weights do not tell
 
         >>> import numpy as np, headlens
         >>> rng = np.random.default_rng(0)
@@ -204,13 +211,12 @@ class AttentionLayer:
             layer=layer,
             restrict=restrict_dim,
         )
-        with settings() as how:
-            if isinstance(weights, Mapping):
-                # What is no array of numbers (a version, a mask) is no weight.
-                tensors = {k: v for k, v in weights.items() if _is_tensor(v)}
-                arrays = {str(k): as_array(v, str(k)) for k, v in tensors.items()}
-                return cls._wrap(_core.layer_from_weights(arrays, values, "weights", how))
-            return cls._wrap(_core.load_weights(Path(weights), values, how))
+        if not bias and rotary == "none":
+            plain = cls._wrap(read_plain(weights, values))
+            return plain if mask == "none" else cls(plain.theta, plain.w, mask=mask)
+        if restrict_dim:
+            raise ValueError("restrict_dim: given with biases or positions, expected neither")
+        return cls(**{**arguments_of(read_factors(weights, values, bias, rotary)), "mask": mask})
 
     @classmethod
     def from_transformer_lens(
@@ -221,37 +227,41 @@ class AttentionLayer:
         `weights` is an attention component (``model.blocks[0].attn``) or a state dict with a `prefix`, such as
         ``"blocks.0.attn."``.
         """
+        tensors, heads = stacked_heads(weights, prefix)
+        return cls.from_weights(tensors, heads, format="factors", restrict_dim=restrict_dim)
 
-        def take(name: str) -> np.ndarray:
-            found = (
-                weights.get(prefix + name) if isinstance(weights, Mapping) else getattr(weights, name, None)
-            )
-            if found is None:
-                raise ValueError(f"weights: {prefix + name} is missing")
-            array = as_array(found, prefix + name)
-            if array.ndim != 3:
-                raise ValueError(
-                    f"{prefix + name}: shape {array.shape}, expected three axes, the first of heads"
-                )
-            return array
+    def state_dict(
+        self, like: Any, *, heads: int | None = None, prefix: str = "", format: str = "auto"
+    ) -> dict[str, Any]:
+        """The tensors of `like` (a state dict, a module or a file) with this layer in place of its attention.
 
-        q, k, v = (
-            take(name).transpose(0, 2, 1).reshape(-1, take(name).shape[1]) for name in ("W_Q", "W_K", "W_V")
-        )
-        o = take("W_O").transpose(2, 0, 1).reshape(take("W_O").shape[2], -1)
-        tensors = {"W_Q": q, "W_K": k, "W_V": v, "W_O": o}
-        return cls.from_weights(tensors, len(take("W_Q")), format="factors", restrict_dim=restrict_dim)
+        Names, layout, shapes and precision stay, as with `headlens export`: load the result into the model. An
+        error says what does not fit, such as a Theta of a higher rank than the weights have room for.
+
+        >>> import numpy as np, headlens
+        >>> rng = np.random.default_rng(0)
+        >>> state = {"in_proj_weight": rng.normal(size=(12, 4)), "out_proj.weight": rng.normal(size=(4, 4))}
+        >>> layer = headlens.AttentionLayer.from_weights(state, heads=2)
+        >>> back = headlens.AttentionLayer.from_weights(layer.state_dict(state, heads=2), heads=2)
+        >>> headlens.compare(back, layer).worst_error < 1e-12
+        True
+        """
+        from ._match import _options, _tensors
+
+        with settings() as how:
+            tensors = _tensors(like, "like", how)
+            found = _core.export_layer(parts_of(self), tensors, _options(like, heads, format, prefix), how)
+        return put_in_place(found, like)
 
     def to_torch(self) -> Any:
-        """A `torch.nn.Module` with parameters `theta` and `w` that computes the layer on (..., k, d).
+        """A `torch.nn.Module` with the arrays of the layer as parameters that computes the layer on (..., k, d).
 
-        `nn.MultiheadAttention` cannot hold every layer: its heads have Theta of rank d / heads.
+        `nn.MultiheadAttention` cannot hold every layer: its heads have Theta of rank d / heads. Where it can,
+        `state_dict` writes the layer into its weights.
         """
-        if self.theta is None or self.mask != "none" or self.query_bias is not None:
-            raise ValueError("to_torch: a plain layer is expected, without mask, biases and positions")
         from ._torch import TorchAttentionLayer
 
-        return TorchAttentionLayer(self.theta, self.w)
+        return TorchAttentionLayer(parts_of(self))
 
     @property
     def theta(self) -> np.ndarray | None:
@@ -394,7 +404,3 @@ def _restore(
     layer = AttentionLayer(theta, w, **parts)
     layer._label = label
     return layer
-
-
-def _is_tensor(value: Any) -> bool:
-    return hasattr(value, "shape") and len(value.shape) > 0 and as_numpy(value, "weights").dtype.kind in "fV"

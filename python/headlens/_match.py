@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from . import _core
-from ._arrays import as_array, as_float64
+from ._arrays import as_float64
 from ._call import fill, settings
-from ._layer import AttentionLayer, _is_tensor
+from ._layer import AttentionLayer
+from ._weights import arrays_of, parts_of
 
 
 def _table(rows: list[dict[str, Any]], columns: tuple[str, ...]) -> str:
@@ -113,25 +114,10 @@ class Check:
         return importlib.import_module("headlens.plot").check(self, ax=ax)
 
 
-def _parts(layer: AttentionLayer) -> dict[str, np.ndarray]:
-    """The arrays of a layer, under the names of its file."""
-    parts = {"Theta": layer.theta, "Q": layer.q, "K": layer.k, "W": layer.w}
-    parts |= {"query_bias": layer.query_bias, "constant": layer.constant}
-    out = {name: array for name, array in parts.items() if array is not None}
-    if layer.mask == "causal":
-        out["causal"] = np.ones(1)
-    if layer.rotary != "none":
-        given = dict(part.split("=") for part in layer.rotary.split(","))
-        out["rotary"] = np.array(
-            [float(given["base"]), given["layout"] != "half", float(given.get("share", 1))]
-        )
-    return out
-
-
 def _tensors(source: Any, name: str, how: Any) -> dict[str, np.ndarray]:
     """Of a layer, a module, a state dict or a file."""
     if isinstance(source, AttentionLayer):
-        return _parts(source)
+        return parts_of(source)
     if isinstance(source, (str, os.PathLike)):
         return _core.load_tensors(Path(source), how)
     if hasattr(source, "state_dict"):
@@ -140,7 +126,7 @@ def _tensors(source: Any, name: str, how: Any) -> dict[str, np.ndarray]:
         raise TypeError(
             f"{name}: {type(source).__name__} given, expected a layer, a module, a state dict or a file"
         )
-    return {str(k): as_array(v, str(k)) for k, v in source.items() if _is_tensor(v)}
+    return arrays_of(source)
 
 
 def _options(source: Any, heads: int | None, format: str, prefix: str) -> Any:

@@ -13,6 +13,7 @@ from ._arrays import as_float64
 from ._call import fill, settings, whole_number
 from ._layer import AttentionLayer
 from ._match import _options, _table, _tensors
+from ._weights import arguments_of, put_in_place
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -78,34 +79,7 @@ class Refit:
         with settings(None, None) as how:
             tensors = _tensors(like, "like", how)
             found = _core.export_refit(self._refit, tensors, _options(like, heads, format, prefix), how)
-        given = like.state_dict() if hasattr(like, "state_dict") else like
-        out: dict[str, Any] = dict(found)
-        if isinstance(given, dict):
-            for name, value in given.items():
-                if name not in out:
-                    out[name] = value
-                elif hasattr(value, "new_tensor"):  # PyTorch
-                    out[name] = value.new_tensor(out[name])
-        return out
-
-
-def _layer_of(parts: dict[str, np.ndarray]) -> AttentionLayer:
-    rotary = "none"
-    if "rotary" in parts:
-        base, layout, share = parts["rotary"]
-        rotary = f"base={base:g},layout={'interleaved' if layout else 'half'},share={share:g}"
-    turned = rotary != "none"
-    return AttentionLayer(
-        None if turned else parts["Q"] @ parts["K"].transpose(0, 2, 1),
-        parts["V"] @ parts["O"],
-        query_bias=parts.get("query_bias"),
-        constant=parts.get("constant"),
-        mask="causal" if "causal" in parts else "none",
-        rotary=rotary,
-        q=parts["Q"] if turned else None,
-        k=parts["K"] if turned else None,
-        kv_groups=int(parts["kv_groups"][0]) if "kv_groups" in parts else 0,
-    )
+        return put_in_place(found, like)
 
 
 def refit(
@@ -188,4 +162,10 @@ def refit(
             tensors = _tensors(layer, "layer", how)
             found = _core.refit_layer(tensors, weights, x, own, rotary, options, drawn, page, how)
     factors = found.tensors
-    return Refit(_layer_of(factors), factors, **json.loads(found.json), words=found.words, _refit=found)
+    return Refit(
+        AttentionLayer(**arguments_of(factors)),
+        factors,
+        **json.loads(found.json),
+        words=found.words,
+        _refit=found,
+    )

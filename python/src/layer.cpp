@@ -9,7 +9,10 @@
 #include "bindings.hpp"
 #include "call.hpp"
 #include "headlens/conditions.hpp"
+#include "headlens/export.hpp"
 #include "headlens/inspect.hpp"
+#include "headlens/span.hpp"
+#include "tensors.hpp"
 
 namespace headlens::python {
 namespace {
@@ -64,8 +67,51 @@ AttentionLayer from_weights(const nb::dict& tensors, const WeightsOptions& optio
   });
 }
 
-nb::dict compare(const AttentionLayer& a, const AttentionLayer& b) {
-  const Comparison result = compare_layers(a, b);
+// In factors, under the names of a layer file; biases that rotary positions turn are no part of a layer.
+nb::dict factors_from_weights(const nb::dict& tensors, const WeightsOptions& options, const std::string& name,
+                              const std::optional<std::string>& rotary, bool bias, const Settings& settings) {
+  NamedArrays arrays = to_tensors(tensors);
+  const LayerHeads heads = call(settings, [&](const Execution& e) {
+    return find_heads(std::move(arrays), source_of(options, false, rotary), name, e).front();
+  });
+  require(!bias || heads.turned_query.empty(), option("bias"),
+          ": given with rotary positions, but the weights have biases of queries or keys, which are turned; "
+          "no layer of headlens has those");
+  NamedArrays out{{"Q", heads.q}, {"K", heads.k}, {"V", heads.v}, {"O", heads.o}};
+  if (bias && !heads.query_bias.empty()) out["query_bias"] = heads.query_bias;
+  if (bias && !heads.constant.empty()) out["constant"] = heads.constant;
+  if (heads.rotary)
+    out["rotary"] = Array::from(
+        std::vector<double>{heads.rotary->base, heads.rotary->layout == RotaryLayout::half ? 0.0 : 1.0,
+                            heads.rotary->share},
+        {3});
+  return to_dict(out);
+}
+
+// The tensors of `like` with a layer, given by the arrays of its file, in place.
+nb::dict export_tensors(const nb::dict& layer, const nb::dict& like, const WeightsOptions& weights,
+                        const Settings& settings) {
+  NamedArrays parts = to_tensors(layer), tensors = to_tensors(like);
+  return to_dict(call(settings, [&](const Execution& e) {
+    const LayerHeads heads = find_heads(std::move(parts), {}, "layer", e).front();
+    return export_layer(heads, std::move(tensors), weights, "like").tensors;
+  }));
+}
+
+nb::dict compare(const AttentionLayer& a, const AttentionLayer& b, const std::optional<AnyArray>& x,
+                 const std::optional<AnyArray>& lengths, const Settings& settings) {
+  const Array given = x ? borrow(*x) : Array(), counts = lengths ? borrow(*lengths) : Array();
+  nb::object span_dimension = nb::none(), error = nb::none();
+  Comparison result;
+  if (x) {
+    const Tokens tokens = make_tokens(given, counts, "X");
+    const TokenSpan span = call(settings, [&](const Execution& e) { return span_of(tokens, b.variant, e); });
+    error = nb::cast(call(settings, [&](const Execution& e) { return function_error(a, b, tokens, e); }));
+    span_dimension = nb::cast(span.dimension());
+    result = compare_layers(on_span(a, span), on_span(b, span));
+  } else {
+    result = compare_layers(a, b);
+  }
   nb::list matches;
   for (const HeadMatch& match : result.matches) {
     nb::dict entry;
@@ -82,6 +128,8 @@ nb::dict compare(const AttentionLayer& a, const AttentionLayer& b) {
   out["constant_error"] = b.variant.bias ? nb::cast(result.constant_error) : nb::none();
   out["heads_a"] = result.heads_a;
   out["heads_b"] = result.heads_b;
+  out["span_dimension"] = span_dimension;
+  out["function_error"] = error;
   out["matches"] = matches;
   return out;
 }
@@ -243,7 +291,12 @@ void bind_layer(nb::module_& m) {
         });
       },
       nb::arg("path"), nb::arg("options"), nb::arg("settings"));
-  m.def("compare_layers", &compare, nb::arg("a"), nb::arg("b"));
+  m.def("factors_from_weights", &factors_from_weights, nb::arg("tensors"), nb::arg("options"),
+        nb::arg("name"), nb::arg("rotary").none(), nb::arg("bias"), nb::arg("settings"));
+  m.def("export_layer", &export_tensors, nb::arg("layer"), nb::arg("like"), nb::arg("weights"),
+        nb::arg("settings"));
+  m.def("compare_layers", &compare, nb::arg("a"), nb::arg("b"), nb::arg("x").none(),
+        nb::arg("lengths").none(), nb::arg("settings"));
 }
 
 }  // namespace headlens::python

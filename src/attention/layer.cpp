@@ -5,6 +5,7 @@
 
 #include "attention/attention_map.hpp"
 #include "attention/packing.hpp"
+#include "attention/ragged.hpp"
 #include "attention/variant_file.hpp"
 #include "attention/variant_map.hpp"
 #include "base/memory.hpp"
@@ -157,6 +158,7 @@ void save_layer(const std::filesystem::path& path, const FactoredLayer& factors,
 
 Examples load_examples(const std::filesystem::path& path, const Execution& execution) {
   NamedArrays arrays = read_npz(path, MemoryBudget(execution).limit_bytes());
+  pad_ragged(arrays, path.string(), execution);
   Array x = take(arrays, "X", path.string()), y = take(arrays, "Y", path.string());
   const auto part = [&](const char* key) {
     const auto found = arrays.find(key);
@@ -177,6 +179,7 @@ Tokens make_tokens(Array x, const Array& lengths, const std::string& name) {
 
 Tokens load_tokens(const std::filesystem::path& path, const Execution& execution) {
   NamedArrays arrays = read_npz(path, MemoryBudget(execution).limit_bytes());
+  pad_ragged(arrays, path.string(), execution);
   const auto lengths = arrays.find("lengths");
   const Array own = lengths == arrays.end() ? Array() : lengths->second;
   return make_tokens(take(arrays, "X", path.string()), own, path.string());

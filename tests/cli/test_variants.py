@@ -205,6 +205,10 @@ def test_tokens_in_a_subspace_show_the_heads_on_their_span(tmp_path, options):
     run("predict", tmp_path / "layer.npz", tmp_path / "fresh.npz", "-o", tmp_path / "y.npy")
     assert np.linalg.norm(np.load(tmp_path / "y.npy") - y[200:]) < 1e-9 * np.linalg.norm(y[200:])
     assert np.abs(np.load(tmp_path / "layer.npz")["W"].sum(1)).max() < 1e-10
+    pair = (tmp_path / "layer.npz", tmp_path / "truth.npz")
+    there = run_json("compare", *pair, "--tokens", tmp_path / "fresh.npz")
+    assert there["span_dimension"] == 7 and max(there["worst_error"], there["function_error"]) < 1e-8
+    assert run_json("compare", *pair)["worst_error"] > 0.01
 
 
 def test_uneven_tokens_are_recovered(tmp_path):
@@ -269,3 +273,46 @@ def test_a_rank_that_is_full_is_that_of_the_tokens(tmp_path):
     found = run_json("recover", tmp_path / "ex.npz", "--heads 1 --rank full --rotary base=10000,layout=half -o",
                      tmp_path / "layer.npz")  # fmt: skip
     assert found["status"] == "recovered" and found["per_head"][0]["theta_rank"] == 4
+
+
+def test_ragged_examples_are_padded_ones(tmp_path):
+    """X (total, d) with offsets is the same problem as X (n, k, d) with lengths: the same layer, to the byte."""
+    padded, _ = generate(tmp_path, "--mask causal --padding")
+    lengths = padded["lengths"]
+    seen = np.random.default_rng(0).random(padded["Y"].shape) < 0.9
+    there = np.arange(padded["X"].shape[1]) < lengths[:, None]
+    ragged = {"X": padded["X"][there], "Y": padded["Y"][there], "observed": seen[there]}
+    np.savez(tmp_path / "ragged.npz", **ragged, offsets=np.r_[0, lengths.cumsum()])
+    np.savez(tmp_path / "padded.npz", **padded, observed=seen)
+    for name in ("ragged", "padded"):
+        files = (tmp_path / f"{name}.npz", "-o", tmp_path / f"{name}-layer.npz")
+        result = run_json("recover --heads 2 --mask causal", *files)
+        assert result["status"] == "recovered" and result["missing_labels"] == (~seen[there]).sum()
+        run(
+            "predict",
+            tmp_path / "ragged-layer.npz",
+            tmp_path / f"{name}.npz",
+            "-o",
+            tmp_path / f"{name}.npy",
+        )
+    same = [(tmp_path / f"{name}-layer.npz").read_bytes() for name in ("ragged", "padded")]
+    assert same[0] == same[1]
+    assert np.array_equal(np.load(tmp_path / "ragged.npy"), np.load(tmp_path / "padded.npy"))
+
+
+@pytest.mark.parametrize(
+    ("arrays", "text"),
+    [
+        ({"offsets": [0, 2, 2, 6]}, "offsets holds 2 at index 2"),
+        ({"offsets": [0, 2.5, 6]}, "offsets holds 2.5 at index 1"),
+        ({"offsets": [1, 6]}, "offsets go from 1 to 6, expected from 0 to 6"),
+        ({"offsets": [0, 5]}, "offsets go from 0 to 5, expected from 0 to 6"),
+        ({"offsets": [[0, 6]]}, "expected whole numbers (n + 1,)"),
+        ({"offsets": [0, 3, 6], "lengths": [3, 3]}, "offsets and lengths given"),
+        ({"offsets": [0, 3, 6], "Y": np.ones((5, 2))}, "Y has shape (5, 2), expected (6, ..)"),
+    ],
+)
+def test_bad_offsets(tmp_path, arrays, text):
+    np.savez(tmp_path / "bad.npz", **{"X": np.ones((6, 2)), "Y": np.ones((6, 2)), **arrays})
+    line = refuse("recover", tmp_path / "bad.npz", "-o", tmp_path / "layer.npz", folder=tmp_path)
+    assert text in line and "bad.npz" in line

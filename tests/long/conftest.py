@@ -1,7 +1,11 @@
 """Figures measured by the long tests, printed after them."""
 
+import sys
+from pathlib import Path
+
 import pytest
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "cli"))  # binary.py
 FIGURES = []
 
 

@@ -1,8 +1,8 @@
 """headlens refit on a layer of a published model, given as HEADLENS_CHECKPOINT: all-MiniLM-L6-v2, layers 0 and 1.
 
-Its own tokens would be those of a text. Without a text at hand the tokens are Gaussian vectors whose covariance has the
-eigenvalues 1/j^2 in a random basis, as embeddings have few large directions, put through the layer norm that the
-checkpoint has; and, for comparison, Gaussian vectors without a preferred direction, put through the same norm.
+The tokens are Gaussian vectors whose covariance has the eigenvalues 1/j^2 in a random basis, as embeddings have few large
+directions, put through the layer norm that the checkpoint has; and, for comparison, Gaussian vectors without a preferred
+direction, put through the same norm. test_encoder.py has the tokens of a text.
 """
 
 import os

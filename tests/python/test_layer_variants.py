@@ -112,5 +112,97 @@ def test_what_is_wrong_is_said():
         layer(np.zeros((2, 3, 4)), lengths=[2.5, 1])
     with pytest.raises(ValueError, match="lengths holds 2.5"):
         headlens.recover(np.zeros((2, 3, 4)), np.zeros((2, 3, 4)), 2, lengths=[2.5, 1])
-    with pytest.raises(ValueError, match="to_torch"):
-        layer.to_torch()
+
+
+LAYOUTS = ("torch", "bert", "llama", "gpt2", "lens")
+
+
+def state_of(layout, w):
+    """q, k, v, o (out, in) and biases as these libraries name and lay them out; two heads."""
+    if layout in ("torch", "gpt2"):
+        fused, bias = np.concatenate([w[n] for n in "qkv"]), np.concatenate([w["b" + n] for n in "qkv"])
+        if layout == "torch":
+            return {"in_proj_weight": fused, "in_proj_bias": bias, "out_proj.weight": w["o"], "out_proj.bias": w["bo"]}  # fmt: skip
+        return {"c_attn.weight": fused.T, "c_attn.bias": bias, "c_proj.weight": w["o"].T, "c_proj.bias": w["bo"]}  # fmt: skip
+    if layout == "lens":
+        out = {f"W_{n.upper()}": w[n].reshape(2, 3, 6).transpose(0, 2, 1) for n in "qkv"}
+        out |= {f"b_{n.upper()}": w["b" + n].reshape(2, 3) for n in "qkv"}
+        return out | {"W_O": w["o"].T.reshape(2, 3, 6), "b_O": w["bo"]}
+    names = {"bert": ("self.query", "self.key", "self.value", "output.dense")}
+    names = names.get(layout, ("q_proj", "k_proj", "v_proj", "o_proj"))
+    out = {f"{name}.weight": w[n] for name, n in zip(names, "qkvo")}
+    return out | {f"{name}.bias": w["b" + n] for name, n in zip(names, "qkvo")}
+
+
+def weights_of(rng):
+    w = {n: rng.normal(size=(6, 6)) for n in "qkvo"}
+    return w | {"b" + n: rng.normal(size=6) for n in "qkvo"}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_weights_become_a_layer_and_go_back_into_their_layout(layout):
+    rng = np.random.default_rng(7)
+    w, other = weights_of(rng), weights_of(rng)
+    x = rng.normal(size=(5, 4, 6))
+    split = lambda name: (x @ w[name].T + w["b" + name]).reshape(5, 4, 2, 3).transpose(0, 2, 1, 3)  # noqa: E731
+    p = np.exp(split("q") @ split("k").transpose(0, 1, 3, 2) / 3**0.5)
+    mixed = (p / p.sum(-1, keepdims=True) @ split("v")).transpose(0, 2, 1, 3).reshape(5, 4, 6)
+    state, into = ({k: np.ascontiguousarray(v) for k, v in state_of(layout, z).items()} for z in (w, other))
+    how = {"format": "transformer-lens" if layout == "lens" else "auto"}
+    layer = headlens.AttentionLayer.from_weights(state, 2, bias=True, **how)
+    assert np.allclose(layer(x), mixed @ w["o"].T + w["bo"], rtol=0, atol=1e-12)
+    back = layer.state_dict(into, heads=2, **how)
+    assert {k: v.shape for k, v in back.items()} == {k: v.shape for k, v in state.items()}
+    again = headlens.AttentionLayer.from_weights(back, 2, bias=True, **how)
+    assert np.allclose(again(x), layer(x), rtol=0, atol=1e-11)
+    causal = headlens.AttentionLayer.from_weights(state, 2, bias=True, mask="causal", **how)
+    assert np.allclose(causal(x[:, :1]), layer(x[:, :1])) and causal.mask == "causal"
+
+
+def test_biases_of_weights_that_are_turned_are_refused(tmp_path):
+    rng = np.random.default_rng(8)
+    state = state_of("llama", weights_of(rng))
+    with pytest.raises(ValueError, match="bias: given with rotary positions"):
+        headlens.AttentionLayer.from_weights(state, 2, bias=True, rotary="base=10000,layout=half,share=0.7")
+    plain = {k: v for k, v in state.items() if "bias" not in k}
+    np.savez(tmp_path / "w.npz", **plain)
+    turned = headlens.AttentionLayer.from_weights(
+        tmp_path / "w.npz", 2, rotary="base=10000,layout=half,share=0.7"
+    )
+    assert turned.rotary == "base=10000,layout=half,share=0.7"
+    x = rng.normal(size=(3, 1, 6))  # one token: positions say nothing
+    assert np.allclose(turned(x), headlens.AttentionLayer.from_weights(plain, 2)(x))
+
+
+@pytest.mark.parametrize("variant", [{}, {"mask": "causal", "bias": True}, {"rotary": ROTARY, "bias": True}])
+def test_layers_are_compared_on_the_span_of_tokens(variant):
+    """Tokens on an affine plane of 5 of 8 dimensions: a layer that differs beyond it is the same layer for them."""
+    rng = np.random.default_rng(9)
+    a = headlens.AttentionLayer.random(heads=2, dim=8, seed=5, **variant)
+    centred = bool(variant.get("bias")) and "rotary" not in variant
+    basis = np.linalg.qr(rng.normal(size=(8, 8)))[0][:, :5]
+    mean = rng.normal(size=8) * centred
+    x = mean + rng.normal(size=(30, 4, 5)) @ basis.T
+    other = np.eye(8) - basis @ basis.T  # what tokens do not have, beside their mean
+    parts = {part: getattr(a, part) for part in PARTS}
+    away = mean / (mean @ other @ mean) if centred else 0 * mean
+    outside = (
+        other - np.outer(other @ mean, other @ away) if centred else other
+    )  # takes the mean to zero as well
+    assert np.abs(x @ outside).max() < 1e-12
+    for name in ("theta", "q", "w"):
+        if parts[name] is not None:
+            parts[name] = parts[name] + outside @ rng.normal(size=parts[name].shape)
+    b = headlens.AttentionLayer(**parts)
+    found = headlens.compare(b, a, x)
+    assert found.span_dimension == 5 and found.function_error < 1e-12 and found.worst_error < 1e-12
+    assert headlens.compare(b, a).worst_error > 0.1 and headlens.compare(b, a).function_error is None
+    inside = headlens.AttentionLayer(
+        **{**parts, "w": parts["w"] + 0.01 * basis[:, :1] @ rng.normal(size=(1, 8))}
+    )
+    lengths = np.full(30, 3)
+    assert headlens.compare(inside, a, x, lengths=lengths).worst_error > 1e-4
+    want = np.linalg.norm(inside(x) - a(x)) / np.linalg.norm(a(x))
+    assert abs(headlens.compare(inside, a, x).function_error - want) < 1e-12
+    with pytest.raises(ValueError, match="expected \\(n, k, 8\\)"):
+        headlens.compare(a, a, x[:, :, :7])

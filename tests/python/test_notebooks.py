@@ -13,7 +13,7 @@ from nbclient import NotebookClient
 
 EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "examples"
 NOTEBOOKS = sorted(EXAMPLES.glob("*.ipynb"))
-FIGURES = {"learning_curves": 3, "musk1": 1, "recover_heads": 2}
+FIGURES = {"learning_curves": 3, "musk1": 1, "recover_encoder": 1, "recover_heads": 2}
 
 
 def outputs(notebook, kind):
@@ -74,7 +74,7 @@ def test_attention_learns_what_the_plain_network_does_not_yet(executed):
     assert len(ratios) == 10 and 0.7 < min(ratios) and max(ratios) < 1.4
 
 
-# The other two are long: tests/long.
+# The others are long: tests/long.
 def four_heads_are_recovered(executed):
     runs_and_draws("recover_heads", executed)
     notebook = executed("recover_heads")

@@ -64,11 +64,11 @@ class Newton final : public Successor {
 
  private:
   bool polish_from(const Factors& descended, Try which) {
-    const Factors start = timed_in(
-        certificate_, "reduce", [&] { return trimmed(balanced(merge(descended), 0, 0, effort_.threads())); });
-    Polished next =
-        timed_in(certificate_, "polish", [&] { return newton(start, which, descended.held_out_error); });
-    keep(next, which);
+    Polished next = merge_and_polish(descended, options_.heads, which);
+    // Heads that do not tell the same were made one, and Newton does not make up for what that lost. From all
+    // of them, which are one shows when there are more digits.
+    if (options_.heads && !(next.factors.held_out_error < descended.held_out_error))
+      next = merge_and_polish(descended, {}, which);
     if (!(next.factors.held_out_error < kEarlyGain * descended.held_out_error) && which == Try::early)
       return false;
     for (int round = 0; round < kMostRounds && !effort_.expired(); ++round) {
@@ -79,8 +79,17 @@ class Newton final : public Successor {
     }
     return next.factors.held_out_error < kProof;
   }
-  Factors merge(const Factors& factors) {
-    return merge_heads(factors, options_.heads, [&](const Factors& fewer) { return error_on_few(fewer); });
+  Polished merge_and_polish(const Factors& descended, std::optional<Index> heads, Try which) {
+    const Factors start = timed_in(certificate_, "reduce", [&] {
+      return trimmed(balanced(merge(descended, heads), 0, 0, effort_.threads()));
+    });
+    Polished next =
+        timed_in(certificate_, "polish", [&] { return newton(start, which, descended.held_out_error); });
+    keep(next, which);
+    return next;
+  }
+  Factors merge(const Factors& factors, std::optional<Index> heads) {
+    return merge_heads(factors, heads, [&](const Factors& fewer) { return error_on_few(fewer); });
   }
   // Ranks usually add up to d. Where the number of heads was not known, their first rank was a guess.
   Factors trimmed(Factors factors) {
@@ -106,8 +115,8 @@ class Newton final : public Successor {
   Polished reduce(Polished found) {
     const double share = std::max(kNoTrim, kTrim * found.factors.held_out_error);
     if (!(share < 0.5)) return found;
-    const Factors fewer =
-        balanced(merge(without_faint_logits(found.factors, share)), share, share, effort_.threads());
+    const Factors fewer = balanced(merge(without_faint_logits(found.factors, share), options_.heads), share,
+                                   share, effort_.threads());
     const bool same =
         fewer.ranks.logits == found.factors.ranks.logits && fewer.ranks.values == found.factors.ranks.values;
     const bool done = found.factors.held_out_error < kSameError || found.status == LmStatus::minimum;
