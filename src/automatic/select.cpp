@@ -2,27 +2,26 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 
 #include "automatic/blocks.hpp"
 #include "automatic/spectrum.hpp"
+#include "automatic/stack.hpp"
 #include "base/parallel.hpp"
 
 namespace headlens::automatic {
 namespace {
 
-constexpr std::size_t kMostMembers = 5;
-// Errors of members over that of the best. Few labels hardly tell kernels apart: more may join.
-constexpr double kNearlyAsGood = 1.1, kNearlyAsGoodForLabels = 1.25;
+constexpr std::size_t kMostMembers = 5, kMostStacked = 10;
+// Errors of members over that of the best. What is stacked finds its weight: more may join.
+constexpr double kNearlyAsGood = 1.1, kStackable = 2;
 
-// Regression asks for finer differences than a sign does, and for statistics that averages lack. With labels
-// the longer list loses more by chance choices than it gains.
+// Regression asks for finer differences than a sign does, and for statistics that averages lack.
 std::vector<double> deviations(bool classifier) {
   return classifier ? std::vector<double>{0.5, 1, 3, 10} : std::vector<double>{0.1, 0.5, 1, 3, 10};
 }
-std::vector<double> bandwidths(bool classifier) {
-  return classifier ? std::vector<double>{} : std::vector<double>{0.3, 1, 3};
-}
+const std::vector<double> kBandwidths{0.3, 1, 3};  // of embeddings
+const std::vector<double> kSharpness{1, 3, 10};    // of attention by the distance to the query
+constexpr double kSizedDeviation = 1;              // from here on attention is also tried beside the size
 std::vector<double> gammas(bool classifier) {
   return classifier ? std::vector<double>{0, 0.03, 0.1, 0.3, 1, 3}
                     : std::vector<double>{0, 0.01, 0.03, 0.1, 0.3, 1};
@@ -56,27 +55,55 @@ std::vector<SetBlockInfo> scaled_pools(const TokenFrame& frame, const Tokens& to
   return out;
 }
 
+// Lists of blocks, each with all that are the same for every set left out.
+class BlockLists {
+ public:
+  BlockLists(const TokenFrame& frame, const Tokens& tokens, int threads)
+      : frame_(frame), tokens_(tokens), threads_(threads) {}
+
+  SetBlockInfo block(BlockKind kind, double parameter = 0) const {
+    return scaled({kind, parameter, 1}, 1, frame_, tokens_, threads_);
+  }
+  // The first block is what the list is about: without it there is no list.
+  void add(std::vector<SetBlockInfo> blocks) {
+    if (blocks.empty() || blocks.front().scale == 0) return;
+    std::erase_if(blocks, [](const SetBlockInfo& block) { return block.scale == 0; });
+    lists_.push_back(std::move(blocks));
+  }
+  std::vector<std::vector<SetBlockInfo>> with(const SetBlockInfo& always) && {
+    for (auto& list : lists_)
+      if (always.scale > 0) list.push_back(always);
+    return std::move(lists_);
+  }
+
+ private:
+  const TokenFrame& frame_;
+  const Tokens& tokens_;
+  int threads_;
+  std::vector<std::vector<SetBlockInfo>> lists_;
+};
+
 std::vector<std::vector<SetBlockInfo>> block_lists(const TokenFrame& frame, const Tokens& tokens,
                                                    bool classifier, int threads) {
-  std::vector<SetBlockInfo> single;
-  for (const double t : deviations(classifier))
-    single.push_back(scaled({BlockKind::attention, t, 1}, 1, frame, tokens, threads));
-  for (const double b : bandwidths(classifier))
-    single.push_back(scaled({BlockKind::embedding, b, 1}, 1, frame, tokens, threads));
-  std::vector<SetBlockInfo> always;
-  if (frame.given_query) always.push_back(scaled({BlockKind::query, 0, 1}, 1, frame, tokens, threads));
-  const std::vector<SetBlockInfo> pools = scaled_pools(frame, tokens, threads);
-  std::vector<std::vector<SetBlockInfo>> lists;
-  for (const SetBlockInfo& block : single)
-    if (block.scale > 0) lists.push_back({block});
-  const std::size_t alone = lists.size();
-  if (!pools.empty()) lists.push_back(pools);
-  for (std::size_t i = 0; i < alone && !classifier && !pools.empty(); ++i) {
-    lists.push_back(lists[i]);
-    lists.back().insert(lists.back().end(), pools.begin(), pools.end());
+  BlockLists lists(frame, tokens, threads);
+  const SetBlockInfo size = lists.block(BlockKind::size), spread = lists.block(BlockKind::spread);
+  for (const double t : deviations(classifier)) {
+    const SetBlockInfo attention = lists.block(BlockKind::attention, t);
+    lists.add({attention});
+    if (!classifier && t >= kSizedDeviation && size.scale > 0) lists.add({attention, size});
   }
-  for (auto& list : lists) list.insert(list.end(), always.begin(), always.end());
-  return lists;
+  for (const double b : kBandwidths) {
+    const SetBlockInfo embedding = lists.block(BlockKind::embedding, b);
+    lists.add({embedding});
+    if (classifier) continue;
+    lists.add({embedding, spread, size});
+    if (size.scale > 0) lists.add({lists.block(BlockKind::total, b)});
+  }
+  lists.add(scaled_pools(frame, tokens, threads));
+  if (!classifier) lists.add({lists.block(BlockKind::centre), spread});
+  if (!frame.given_query) return std::move(lists).with({BlockKind::query, 0, 0});
+  for (const double beta : kSharpness) lists.add({lists.block(BlockKind::nearest, beta)});
+  return std::move(lists).with(lists.block(BlockKind::query));
 }
 
 double median_distance(const Products& products) {
@@ -107,15 +134,15 @@ std::vector<double> penalties(bool classifier) {
   return out;
 }
 
-std::vector<AutomaticMember> screen(const TokenFrame& frame, const Tokens& tokens, MatrixView<const double> y,
-                                    bool classifier, int workers, const backend::Context& context) {
+std::vector<Trial> screen(const TokenFrame& frame, const Tokens& tokens, MatrixView<const double> y,
+                          bool classifier, int workers, const backend::Context& context) {
   std::vector<AutomaticMember> lists;
   for (auto& blocks : block_lists(frame, tokens, classifier, context.threads)) {
     lists.emplace_back();
     lists.back().blocks = std::move(blocks);
   }
   const std::vector<Products> products = block_products(lists, frame, tokens, tokens, context.threads);
-  std::vector<AutomaticMember> trials;
+  std::vector<Trial> trials;
   std::vector<const Products*> source;
   for (std::size_t c = 0; c < lists.size(); ++c) {
     const double median = median_distance(products[c]);
@@ -123,7 +150,7 @@ std::vector<AutomaticMember> screen(const TokenFrame& frame, const Tokens& token
       AutomaticMember trial = lists[c];
       trial.relative_gamma = gamma;
       trial.gamma = gamma / median;
-      trials.push_back(trial);
+      trials.push_back({std::move(trial), {}});
       source.push_back(&products[c]);
     }
   }
@@ -132,36 +159,53 @@ std::vector<AutomaticMember> screen(const TokenFrame& frame, const Tokens& token
   parallel_for(workers, count, [&](Index c, int worker) {
     if (worker == 0)
       context.execution.report("choose kernels", static_cast<double>(c), static_cast<double>(count));
-    AutomaticMember& trial = trials[static_cast<std::size_t>(c)];
-    const Spectrum spectrum = decompose(kernel_of(trial, copy_of(*source[static_cast<std::size_t>(c)]), 1));
-    const LeaveOneOut best = best_penalty(spectrum, y, multiples);
-    trial.penalty = best.penalty;
-    trial.loo_error = best.error;
+    Trial& trial = trials[static_cast<std::size_t>(c)];
+    const Spectrum spectrum =
+        decompose(kernel_of(trial.member, copy_of(*source[static_cast<std::size_t>(c)]), 1));
+    LeaveOneOut best = best_penalty(spectrum, y, multiples);
+    trial.member.penalty = best.penalty;
+    trial.member.loo_error = best.error;
+    trial.predictions = std::move(best.predictions);
   });
   std::stable_sort(trials.begin(), trials.end(),
-                   [](const auto& a, const auto& b) { return a.loo_error < b.loo_error; });
+                   [](const Trial& a, const Trial& b) { return a.member.loo_error < b.member.loo_error; });
   return trials;
 }
 
-std::vector<AutomaticMember> committee(const std::vector<AutomaticMember>& trials, bool classifier) {
-  std::vector<AutomaticMember> out;
-  std::map<bool, std::size_t> of_family;  // whether the description begins with attention
-  const double worst = trials.front().loo_error * (classifier ? kNearlyAsGoodForLabels : kNearlyAsGood);
-  for (const AutomaticMember& trial : trials) {
-    const bool attention = classifier && trial.blocks.front().kind == BlockKind::attention;
-    if (trial.loo_error <= worst && of_family[attention]++ < kMostMembers) out.push_back(trial);
+std::vector<AutomaticMember> committee(const std::vector<Trial>& trials, MatrixView<const double> y,
+                                       bool classifier) {
+  const double worst = trials.front().member.loo_error * (classifier ? kStackable : kNearlyAsGood);
+  std::vector<AutomaticMember> near;
+  std::vector<const Matrix<double>*> predictions;
+  for (const Trial& trial : trials)
+    if (trial.member.loo_error <= worst) {
+      near.push_back(trial.member);
+      predictions.push_back(&trial.predictions);
+    }
+  if (!classifier) {
+    near.resize(std::min(near.size(), kMostMembers));
+    return near;
   }
+  const std::vector<double> weights = stacking_weights(predictions, y, kMostStacked);
+  std::vector<AutomaticMember> out;
+  for (std::size_t c = 0; c < near.size(); ++c)
+    if (weights[c] > 0) out.push_back(near[c]);
   return out;
 }
 
-Index most_members(bool classifier) {
-  return static_cast<Index>(classifier ? 2 * kMostMembers : kMostMembers);
+std::vector<double> weigh(const std::vector<const Matrix<double>*>& predictions, MatrixView<const double> y,
+                          bool classifier) {
+  if (classifier) return stacking_weights(predictions, y, predictions.size());
+  return std::vector<double>(predictions.size(), 1 / static_cast<double>(predictions.size()));
 }
 
-// Every single block, in regression also with the pools, and the pools alone.
+Index most_members(bool classifier) { return static_cast<Index>(classifier ? kMostStacked : kMostMembers); }
+
+// Those of block_lists: attention, embeddings and what is beside them, pools, moments, nearest keys.
 Index most_lists(bool classifier) {
-  const auto single = static_cast<Index>(deviations(classifier).size() + bandwidths(classifier).size());
-  return (classifier ? 1 : 2) * single + 1;
+  const std::size_t attention = deviations(classifier).size(), embeddings = kBandwidths.size();
+  return static_cast<Index>(classifier ? attention + embeddings + 1 + kSharpness.size()
+                                       : 2 * attention + 3 * embeddings + 2 + kSharpness.size());
 }
 
 }  // namespace headlens::automatic

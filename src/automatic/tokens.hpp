@@ -12,6 +12,8 @@ struct Tokens {
   Matrix<double> keys;        // (total, d')
   std::vector<Index> starts;  // (n + 1): set i owns the rows starts[i] .. starts[i + 1]
   Matrix<double> queries;     // (n, d' + 1), with a trailing 1
+  Matrix<double> centres;     // (n, d') and (n, R): mean, and variances along every frequency, of the keys
+  Matrix<double> spreads;     //   before they were clipped, but for the wildest ones
 
   Index count() const { return static_cast<Index>(starts.size()) - 1; }
   Index width() const { return keys.cols(); }
