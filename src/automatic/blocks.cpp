@@ -147,30 +147,6 @@ bool same_block(const SetBlockInfo& a, const SetBlockInfo& b) {
   return a.kind == b.kind && a.parameter == b.parameter;
 }
 
-void add(Products& to, const Products& from, double weight, int threads) {
-  const Index n = to.inner.rows(), m = to.inner.cols();
-  parallel_for(threads, n, [&](Index i, int) {
-    for (Index j = 0; j < m; ++j) to.inner(i, j) += weight * from.inner(i, j);
-  });
-  for (std::size_t i = 0; i < to.left.size(); ++i) to.left[i] += weight * from.left[i];
-  for (std::size_t j = 0; j < to.right.size(); ++j) to.right[j] += weight * from.right[j];
-}
-
-Products products_of(const SetBlockInfo& block, const TokenFrame& frame, const Tokens& a, const Tokens& b,
-                     int threads) {
-  const Matrix<double> left = compute_block(block, frame, a, threads);
-  Products out{Matrix<double>(a.count(), b.count()), squared_norms(left, threads), {}};
-  if (&a == &b) {
-    out.right = out.left;
-    multiply(Trans::no, Trans::yes, 1, left, left, 0, out.inner, threads);
-    return out;
-  }
-  const Matrix<double> right = compute_block(block, frame, b, threads);
-  out.right = squared_norms(right, threads);
-  multiply(Trans::no, Trans::yes, 1, left, right, 0, out.inner, threads);
-  return out;
-}
-
 }  // namespace
 
 Matrix<double> compute_block(const SetBlockInfo& block, const TokenFrame& frame, const Tokens& tokens,
@@ -192,6 +168,30 @@ Matrix<double> compute_block(const SetBlockInfo& block, const TokenFrame& frame,
         fill_pool(block.kind, tokens, i, out.view().row(i));
     }
   });
+  return out;
+}
+
+void add(Products& to, const Products& from, double weight, int threads) {
+  const Index n = to.inner.rows(), m = to.inner.cols();
+  parallel_for(threads, n, [&](Index i, int) {
+    for (Index j = 0; j < m; ++j) to.inner(i, j) += weight * from.inner(i, j);
+  });
+  for (std::size_t i = 0; i < to.left.size(); ++i) to.left[i] += weight * from.left[i];
+  for (std::size_t j = 0; j < to.right.size(); ++j) to.right[j] += weight * from.right[j];
+}
+
+Products products_of(const SetBlockInfo& block, const TokenFrame& frame, const Tokens& a, const Tokens& b,
+                     int threads) {
+  const Matrix<double> left = compute_block(block, frame, a, threads);
+  Products out{Matrix<double>(a.count(), b.count()), squared_norms(left, threads), {}};
+  if (&a == &b) {
+    out.right = out.left;
+    multiply(Trans::no, Trans::yes, 1, left, left, 0, out.inner, threads);
+    return out;
+  }
+  const Matrix<double> right = compute_block(block, frame, b, threads);
+  out.right = squared_norms(right, threads);
+  multiply(Trans::no, Trans::yes, 1, left, right, 0, out.inner, threads);
   return out;
 }
 

@@ -76,22 +76,22 @@ Matrix<double> rows_of(MatrixView<const double> y, const std::vector<Index>& cho
 }
 
 // Tokens and the largest block of features; then whichever is more:
-// - screening: products of every list of blocks and of one block, and of every worker a kernel, eigenvectors
-//   and what LAPACK takes;
+// - screening: products of every block, and of every worker a kernel, eigenvectors and what LAPACK takes;
 // - fitting: of every member products with and among the kept sets, later its spectrum in their place, and
 //   what belongs to every output; of every worker kernels, features and eigenvectors beside that.
 double peak_bytes(const Sets& sets, Index outputs, bool classifier, Index kept, int workers) {
   const auto n = static_cast<double>(sets.count()), m = static_cast<double>(kept),
              d = static_cast<double>(sets.dim()), q = static_cast<double>(outputs);
   const auto members = static_cast<double>(most_members(classifier)),
-             lists = static_cast<double>(most_lists(classifier));
+             blocks = static_cast<double>(most_blocks(classifier));
   const double tokens = static_cast<double>(sets.total_keys()) * d;
   const double screened = static_cast<double>(std::min(sets.count(), kScreened));
-  const double screening = screened * (screened * (lists + 1 + 6.0 * workers) + 6 * lists * q);
+  const double screening = screened * (screened * (blocks + 1 + 6.0 * workers) + 6 * blocks * q);
   const double fitting = (members + 1) * (n * m + m * m) + workers * (3 * n * m + 6 * m * m) +
                          (members + 4.0 * workers) * (n + m) * q;
-  return 8 *
-         (2 * tokens + (n + m) * (d + 200) + (n + m) * 200 * std::max(d, 2.0) + std::max(screening, fitting));
+  const double described = (n + m) * (d + static_cast<double>(kFrequencies) +
+                                      std::max(static_cast<double>(kHeads) * d, 2.0 * kFrequencies));
+  return 8 * (2 * tokens + described + std::max(screening, fitting));
 }
 
 // How many sets are kept, and how many workers have memory. The number of sets decides what the model is, so

@@ -27,83 +27,95 @@ std::vector<double> gammas(bool classifier) {
                     : std::vector<double>{0, 0.01, 0.03, 0.1, 0.3, 1};
 }
 
-// Blocks are scaled to a mean squared deviation of one, times their share; a block that is the same for all
-// sets has scale 0.
-SetBlockInfo scaled(SetBlockInfo block, double share, const TokenFrame& frame, const Tokens& tokens,
-                    int threads) {
-  const Matrix<double> rows = compute_block(block, frame, tokens, threads);
-  const std::vector<double> means = column_means(rows);
-  double spread = 0, size = 0;
-  for (Index i = 0; i < rows.rows(); ++i)
-    for (Index j = 0; j < rows.cols(); ++j) {
-      const double centred = rows(i, j) - means[static_cast<std::size_t>(j)];
-      spread += centred * centred / static_cast<double>(rows.rows());
-      size += rows(i, j) * rows(i, j) / static_cast<double>(rows.rows());
-    }
-  block.scale = spread > 1e-20 * size ? std::sqrt(share / spread) : 0;
-  return block;
+// The blocks that lists are made of, each described once: what is kept of a block is its Gram matrix.
+class Blocks {
+ public:
+  Blocks(const TokenFrame& frame, const Tokens& tokens, int threads)
+      : frame_(frame), tokens_(tokens), threads_(threads) {}
+
+  // Scaled to a mean squared deviation of `share`; of scale 0 if the block is the same for all sets.
+  SetBlockInfo get(BlockKind kind, double parameter = 0, double share = 1) {
+    SetBlockInfo block{kind, parameter, 1};
+    Products products = products_of(block, frame_, tokens_, tokens_, threads_);
+    const auto n = static_cast<double>(tokens_.count());
+    double size = 0, mean = 0;
+    for (const double square : products.left) size += square / n;
+    for (const double one : column_means(products.inner)) mean += one / n;
+    // What is left of a difference of two numbers of this size is rounding.
+    block.scale = size - mean > 1e-12 * size ? std::sqrt(share / (size - mean)) : 0;
+    if (block.scale > 0) known_.push_back({block, std::move(products)});
+    return block;
+  }
+
+  Products products_of_list(const std::vector<SetBlockInfo>& list) const {
+    const Index n = tokens_.count();
+    Products out{Matrix<double>::zeros(n, n), std::vector<double>(static_cast<std::size_t>(n)), {}};
+    out.right = out.left;
+    for (const SetBlockInfo& block : list)
+      for (const Known& one : known_)
+        if (one.block.kind == block.kind && one.block.parameter == block.parameter &&
+            one.block.scale == block.scale)
+          add(out, one.products, block.scale * block.scale, 1);
+    return out;
+  }
+
+ private:
+  struct Known {
+    SetBlockInfo block;
+    Products products;
+  };
+  const TokenFrame& frame_;
+  const Tokens& tokens_;
+  int threads_;
+  std::vector<Known> known_;
+};
+
+using BlockList = std::vector<SetBlockInfo>;
+
+// The first block is what a list is about: without it there is no list.
+void add_list(std::vector<BlockList>& lists, BlockList list) {
+  if (list.front().scale == 0) return;
+  std::erase_if(list, [](const SetBlockInfo& block) { return block.scale == 0; });
+  lists.push_back(std::move(list));
 }
 
-std::vector<SetBlockInfo> scaled_pools(const TokenFrame& frame, const Tokens& tokens, int threads) {
+BlockList pools(Blocks& blocks) {
   constexpr BlockKind kinds[] = {BlockKind::mean, BlockKind::maximum, BlockKind::minimum, BlockKind::second,
                                  BlockKind::size};
-  std::vector<SetBlockInfo> out;
+  BlockList out;
   for (const BlockKind kind : kinds) {
-    const SetBlockInfo block = scaled({kind, 0, 1}, 1.0 / std::size(kinds), frame, tokens, threads);
+    const SetBlockInfo block = blocks.get(kind, 0, 1.0 / std::size(kinds));
     if (block.scale > 0) out.push_back(block);
   }
   return out;
 }
 
-// Lists of blocks, each with all that are the same for every set left out.
-class BlockLists {
- public:
-  BlockLists(const TokenFrame& frame, const Tokens& tokens, int threads)
-      : frame_(frame), tokens_(tokens), threads_(threads) {}
+void add_regression_lists(Blocks& blocks, std::vector<BlockList>& lists) {
+  const SetBlockInfo size = blocks.get(BlockKind::size), spread = blocks.get(BlockKind::spread);
+  const std::vector<BlockList> plain = lists;
+  for (const BlockList& list : plain) {
+    const SetBlockInfo& block = list.front();
+    if (block.kind == BlockKind::attention && block.parameter >= kSizedDeviation && size.scale > 0)
+      add_list(lists, {block, size});
+    if (block.kind == BlockKind::embedding) add_list(lists, {block, spread, size});
+    if (block.kind == BlockKind::embedding && size.scale > 0)
+      add_list(lists, {blocks.get(BlockKind::total, block.parameter)});
+  }
+  add_list(lists, {blocks.get(BlockKind::centre), spread});
+}
 
-  SetBlockInfo block(BlockKind kind, double parameter = 0) const {
-    return scaled({kind, parameter, 1}, 1, frame_, tokens_, threads_);
-  }
-  // The first block is what the list is about: without it there is no list.
-  void add(std::vector<SetBlockInfo> blocks) {
-    if (blocks.empty() || blocks.front().scale == 0) return;
-    std::erase_if(blocks, [](const SetBlockInfo& block) { return block.scale == 0; });
-    lists_.push_back(std::move(blocks));
-  }
-  std::vector<std::vector<SetBlockInfo>> with(const SetBlockInfo& always) && {
-    for (auto& list : lists_)
-      if (always.scale > 0) list.push_back(always);
-    return std::move(lists_);
-  }
-
- private:
-  const TokenFrame& frame_;
-  const Tokens& tokens_;
-  int threads_;
-  std::vector<std::vector<SetBlockInfo>> lists_;
-};
-
-std::vector<std::vector<SetBlockInfo>> block_lists(const TokenFrame& frame, const Tokens& tokens,
-                                                   bool classifier, int threads) {
-  BlockLists lists(frame, tokens, threads);
-  const SetBlockInfo size = lists.block(BlockKind::size), spread = lists.block(BlockKind::spread);
-  for (const double t : deviations(classifier)) {
-    const SetBlockInfo attention = lists.block(BlockKind::attention, t);
-    lists.add({attention});
-    if (!classifier && t >= kSizedDeviation && size.scale > 0) lists.add({attention, size});
-  }
-  for (const double b : kBandwidths) {
-    const SetBlockInfo embedding = lists.block(BlockKind::embedding, b);
-    lists.add({embedding});
-    if (classifier) continue;
-    lists.add({embedding, spread, size});
-    if (size.scale > 0) lists.add({lists.block(BlockKind::total, b)});
-  }
-  lists.add(scaled_pools(frame, tokens, threads));
-  if (!classifier) lists.add({lists.block(BlockKind::centre), spread});
-  if (!frame.given_query) return std::move(lists).with({BlockKind::query, 0, 0});
-  for (const double beta : kSharpness) lists.add({lists.block(BlockKind::nearest, beta)});
-  return std::move(lists).with(lists.block(BlockKind::query));
+std::vector<BlockList> block_lists(Blocks& blocks, bool given_query, bool classifier) {
+  std::vector<BlockList> lists;
+  for (const double t : deviations(classifier)) add_list(lists, {blocks.get(BlockKind::attention, t)});
+  for (const double b : kBandwidths) add_list(lists, {blocks.get(BlockKind::embedding, b)});
+  if (BlockList list = pools(blocks); !list.empty()) lists.push_back(std::move(list));
+  if (!classifier) add_regression_lists(blocks, lists);
+  if (!given_query) return lists;
+  for (const double beta : kSharpness) add_list(lists, {blocks.get(BlockKind::nearest, beta)});
+  const SetBlockInfo query = blocks.get(BlockKind::query);
+  for (BlockList& list : lists)
+    if (query.scale > 0) list.push_back(query);
+  return lists;
 }
 
 double median_distance(const Products& products) {
@@ -120,12 +132,6 @@ double median_distance(const Products& products) {
   return *middle;
 }
 
-Products copy_of(const Products& from) {
-  Products out{Matrix<double>(from.inner.rows(), from.inner.cols()), from.left, from.right};
-  copy_rows(from.inner, out.inner);
-  return out;
-}
-
 }  // namespace
 
 std::vector<double> penalties(bool classifier) {
@@ -136,22 +142,15 @@ std::vector<double> penalties(bool classifier) {
 
 std::vector<Trial> screen(const TokenFrame& frame, const Tokens& tokens, MatrixView<const double> y,
                           bool classifier, int workers, const backend::Context& context) {
-  std::vector<AutomaticMember> lists;
-  for (auto& blocks : block_lists(frame, tokens, classifier, context.threads)) {
-    lists.emplace_back();
-    lists.back().blocks = std::move(blocks);
-  }
-  const std::vector<Products> products = block_products(lists, frame, tokens, tokens, context.threads);
+  Blocks blocks(frame, tokens, context.threads);
   std::vector<Trial> trials;
-  std::vector<const Products*> source;
-  for (std::size_t c = 0; c < lists.size(); ++c) {
-    const double median = median_distance(products[c]);
+  for (const BlockList& list : block_lists(blocks, frame.given_query, classifier)) {
+    const double median = median_distance(blocks.products_of_list(list));
     for (const double gamma : gammas(classifier)) {
-      AutomaticMember trial = lists[c];
-      trial.relative_gamma = gamma;
-      trial.gamma = gamma / median;
-      trials.push_back({std::move(trial), {}});
-      source.push_back(&products[c]);
+      trials.emplace_back();
+      trials.back().member.blocks = list;
+      trials.back().member.relative_gamma = gamma;
+      trials.back().member.gamma = gamma / median;
     }
   }
   const std::vector<double> multiples = penalties(classifier);
@@ -161,7 +160,7 @@ std::vector<Trial> screen(const TokenFrame& frame, const Tokens& tokens, MatrixV
       context.execution.report("choose kernels", static_cast<double>(c), static_cast<double>(count));
     Trial& trial = trials[static_cast<std::size_t>(c)];
     const Spectrum spectrum =
-        decompose(kernel_of(trial.member, copy_of(*source[static_cast<std::size_t>(c)]), 1));
+        decompose(kernel_of(trial.member, blocks.products_of_list(trial.member.blocks), 1));
     LeaveOneOut best = best_penalty(spectrum, y, multiples);
     trial.member.penalty = best.penalty;
     trial.member.loo_error = best.error;
@@ -201,11 +200,12 @@ std::vector<double> weigh(const std::vector<const Matrix<double>*>& predictions,
 
 Index most_members(bool classifier) { return static_cast<Index>(classifier ? kMostStacked : kMostMembers); }
 
-// Those of block_lists: attention, embeddings and what is beside them, pools, moments, nearest keys.
-Index most_lists(bool classifier) {
-  const std::size_t attention = deviations(classifier).size(), embeddings = kBandwidths.size();
-  return static_cast<Index>(classifier ? attention + embeddings + 1 + kSharpness.size()
-                                       : 2 * attention + 3 * embeddings + 2 + kSharpness.size());
+// Those of block_lists: attention, embeddings, pools and, of regression, their sums, size, spread and centre;
+// nearest keys and the query.
+Index most_blocks(bool classifier) {
+  const std::size_t embeddings = kBandwidths.size();
+  return static_cast<Index>(deviations(classifier).size() + embeddings + 5 + kSharpness.size() + 1 +
+                            (classifier ? 0 : embeddings + 3));
 }
 
 }  // namespace headlens::automatic

@@ -30,9 +30,8 @@ std::vector<AutomaticMember> committee(const std::vector<Trial>& trials, MatrixV
 std::vector<double> weigh(const std::vector<const Matrix<double>*>& predictions, MatrixView<const double> y,
                           bool classifier);
 
-// Upper bounds, known before any kernel is tried: members of a committee, and lists of blocks that are
-// compared.
+// Upper bounds, known before any kernel is tried: members of a committee, and blocks that are compared.
 Index most_members(bool classifier);
-Index most_lists(bool classifier);
+Index most_blocks(bool classifier);
 
 }  // namespace headlens::automatic

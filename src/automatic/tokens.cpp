@@ -13,7 +13,7 @@
 namespace headlens::automatic {
 namespace {
 
-constexpr Index kHeads = 200, kRank = 4, kFrequencies = 200;
+constexpr Index kRank = 4;
 constexpr double kClip = 3;       // deviations
 constexpr double kWideClip = 30;  // of variances: how far keys lie outside is what a variance tells
 constexpr Index kBlock = 64;

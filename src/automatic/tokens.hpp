@@ -8,6 +8,9 @@
 
 namespace headlens::automatic {
 
+// With 200 frequencies the choice among kernels was a matter of their draw; heads are the dearer ones.
+constexpr Index kHeads = 200, kFrequencies = 600;
+
 struct Tokens {
   Matrix<double> keys;        // (total, d')
   std::vector<Index> starts;  // (n + 1): set i owns the rows starts[i] .. starts[i + 1]

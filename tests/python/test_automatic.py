@@ -175,7 +175,7 @@ def test_the_program_writes_the_same_bytes_with_any_threads(kind, tmp_path):
 def test_memory_decides_what_is_kept_and_threads_do_not(tmp_path):
     X, y = draw(240, 20, d=2, least=2, most=3)
     kept = []
-    for megabytes in 4, 12, 20:
+    for megabytes in 4, 18, 24:
         found = []
         for threads in 1, 16:
             model = Classifier(threads=threads, max_memory=megabytes * 10**6)
