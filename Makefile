@@ -26,11 +26,11 @@ demo: configure
 	@examples/demo
 
 # Files of tests in Python are handed out in this order: the longest first, so that no core is idle at the end.
-LONGEST := $(addprefix tests/, cli/test_documentation.py cli/test_interruption.py python/test_notebooks.py python/test_sklearn.py)
+LONGEST := $(addprefix tests/, cli/test_documentation.py cli/test_ranks.py python/test_sklearn.py golden cli/test_command_line.py \
+             install cli/test_interruption.py python/test_automatic.py python/test_notebooks.py)
 test: setup-test build
 	@ctest --test-dir build --output-on-failure --no-tests=error -j $(JOBS)
-	@PYTHONPATH=build/python $(PYTHON) -m pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder $(LONGEST) tests/cli tests/python tests/golden
-	@PYTHONPATH=build/python $(PYTHON) -m pytest -q tests/install
+	@PYTHONPATH=build/python $(PYTHON) -m pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder $(LONGEST) tests/cli tests/python
 
 # Every test that runs on back ends, on the device; fails where there is none.
 test-cuda: configure

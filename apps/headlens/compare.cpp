@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <memory>
+#include <optional>
 
 #include "command.hpp"
 #include "headlens/layer.hpp"
@@ -17,15 +18,27 @@ struct CompareArguments {
 
 Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 
+struct Compared {
+  Comparison result;
+  bool biased = false;
+};
+// In factors where both files hold factors: Theta may be too large to form.
+Compared compare(const CompareArguments& a, const Execution& execution) {
+  if (const std::optional<FactoredLayer> first = load_factored_layer(a.a, execution))
+    if (const std::optional<FactoredLayer> second = load_factored_layer(a.b, execution))
+      return {compare_layers(*first, *second)};
+  const AttentionLayer first = load_layer(a.a, execution), second = load_layer(a.b, execution);
+  return {compare_layers(first, second), second.variant.bias};
+}
+
 int run(const CompareArguments& a) {
   const Execution execution = a.common.execution();
-  const AttentionLayer first = load_layer(a.a, execution), second = load_layer(a.b, execution);
-  const Comparison result = compare_layers(first, second);
+  const auto [result, biased] = compare(a, execution);
   Json matches = Json::array();
   std::string text =
       fmt::format("worst error {:.3e} (Theta {:.3e}, W {:.3e}) over {} matched heads", result.worst_error,
                   result.worst_theta_error, result.worst_w_error, result.matches.size());
-  if (second.variant.bias) text += fmt::format("\nerror of the constant {:.3e}", result.constant_error);
+  if (biased) text += fmt::format("\nerror of the constant {:.3e}", result.constant_error);
   if (result.heads_a != result.heads_b)
     text += fmt::format("\nthe layers have {} and {} distinct heads", result.heads_a, result.heads_b);
   for (const HeadMatch& match : result.matches) {
@@ -38,7 +51,7 @@ int run(const CompareArguments& a) {
         {{"worst_error", number(result.worst_error)},
          {"worst_theta_error", result.worst_theta_error},
          {"worst_w_error", result.worst_w_error},
-         {"constant_error", second.variant.bias ? number(result.constant_error) : Json(nullptr)},
+         {"constant_error", biased ? number(result.constant_error) : Json(nullptr)},
          {"heads_a", result.heads_a},
          {"heads_b", result.heads_b},
          {"matches", matches}},
@@ -51,7 +64,7 @@ int run(const CompareArguments& a) {
 void add_compare(Command& app) {
   auto a = std::make_shared<CompareArguments>();
   Command& command = app.add_command("compare", "Compare two layers up to the order of their heads");
-  command.add_positional("A", a->a, "layer (.npz: Theta, W)");
+  command.add_positional("A", a->a, "layer (.npz: Theta, W; or Q, K, V, O)");
   command.add_positional("B", a->b, "layer to measure against: errors are relative to it");
   add_unused_seed(command, a->common, "accepted everywhere; comparison draws nothing");
   add_common_options(command, a->common);
@@ -60,7 +73,10 @@ void add_compare(Command& app) {
       "numbers of\n"
       "heads then differ. The error of Theta is that of what labels tell: with biases that of Theta and u "
       "together, with\n"
-      "rotary positions that of Q R_D K^T for all distances D together.\n\n"
+      "rotary positions that of Q R_D K^T for all distances D together. Two files of factors are compared "
+      "without "
+      "forming\n"
+      "Theta, so d = 4096 is no problem.\n\n"
       "Example:\n  headlens compare recovered.npz truth.npz --json");
   command.set_action([a] { return run(*a); });
 }

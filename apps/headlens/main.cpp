@@ -45,7 +45,26 @@ int run(Command& program, int argc, char** argv) {
   return status;
 }
 
-void describe(Command& app) {
+struct Entry {
+  std::string_view name;
+  void (*add)(Command&);
+};
+constexpr Entry kCommands[] = {
+    {"generate", add_generate},   {"fit", add_fit},         {"kernel", add_kernel},
+    {"plan", add_plan},           {"theory", add_theory},   {"predict", add_predict},
+    {"evaluate", add_evaluate},   {"recover", add_recover}, {"compare", add_compare},
+    {"match", add_match},         {"refit", add_refit},     {"check", add_check},
+    {"export", add_export_layer}, {"inspect", add_inspect}, {"study", add_study},
+    {"report", add_report},       {"info", add_info}};
+constexpr Entry kAboutAll[] = {  // these tell about every command
+    {"help", add_help},
+    {"completion", add_completion},
+    {"man", add_man},
+    {"options", add_options}};
+
+// Describing the options of all commands takes as long as a small prediction: where one of kCommands is asked
+// for, that one is described alone.
+void describe(Command& app, std::string_view asked) {
   app.set_footer(
       "Examples:\n"
       "  headlens generate power-mean --degree 2 --dim 16 --keys 16 --count 2048 --seed 1 -o train.npz\n"
@@ -56,27 +75,11 @@ void describe(Command& app) {
       "interrupted.\n"
       "'headlens COMMAND --help' tells more about a command.");
   app.require_command();
-  add_generate(app);
-  add_fit(app);
-  add_kernel(app);
-  add_plan(app);
-  add_theory(app);
-  add_predict(app);
-  add_evaluate(app);
-  add_recover(app);
-  add_compare(app);
-  add_match(app);
-  add_refit(app);
-  add_check(app);
-  add_export_layer(app);
-  add_inspect(app);
-  add_study(app);
-  add_report(app);
-  add_info(app);
-  add_help(app);
-  add_completion(app);
-  add_man(app);
-  add_options(app);
+  const auto one = std::find_if(std::begin(kCommands), std::end(kCommands),
+                                [&](const Entry& entry) { return entry.name == asked; });
+  if (one != std::end(kCommands)) return one->add(app);
+  for (const Entry& entry : kCommands) entry.add(app);
+  for (const Entry& entry : kAboutAll) entry.add(app);
 }
 
 }  // namespace
@@ -95,7 +98,7 @@ int main(int argc, char** argv) {
     install_interrupt_handlers();
     Command program("headlens", "What one attention layer can learn, and what can be learned about it.",
                     "headlens " + version());
-    describe(program);
+    describe(program, argc > 1 ? argv[1] : "");
     remember_words(argc, argv);
     joined.emplace(std::vector<std::string>(argv + 1, argv + argc));
     const int status = run(program, argc, argv);

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -73,6 +74,10 @@ void require_plain(const AttentionLayer& layer, const std::string& reader);
 // and share; those with `rotary` have `Q`, `K` (m, d, r) and `W` or `V`, `O`. Loading a layer that was
 // written as uncertified is noted.
 AttentionLayer load_layer(const std::filesystem::path& path, const Execution& execution);
+// The factors of a plain layer that is stored as factors, as they are; nothing where a file holds Theta or a
+// variant.
+std::optional<FactoredLayer> load_factored_layer(const std::filesystem::path& path,
+                                                 const Execution& execution);
 enum class Certified {
   yes,
   no,
@@ -150,5 +155,6 @@ struct Comparison {
 // of Theta are those of what the labels tell: Theta together with the query bias, and with rotary positions
 // Theta(D) = Q R_D K^T for all distances D together. Both layers are of the same variant.
 Comparison compare_layers(const AttentionLayer& a, const AttentionLayer& b);
+Comparison compare_layers(const FactoredLayer& a, const FactoredLayer& b);  // Theta is not formed
 
 }  // namespace headlens

@@ -94,27 +94,7 @@ class RandomFeatureAttentionClassifier(ClassifierMixin, SetEstimator):
         backend: str = "auto",
         verbose: bool | int = False,
     ):
-        self.model = model
-        self.heads = heads
-        self.score_function = score_function
-        self.positions = positions
-        self.bias_scale = bias_scale
-        self.weight_scale = weight_scale
-        self.mean = mean
-        self.head_rank = head_rank
-        self.precision = precision
-        self.loss = loss
-        self.ridge = ridge
-        self.norm_ball = norm_ball
-        self.intercept = intercept
-        self.centres = centres
-        self.block_sets = block_sets
-        self.sequence = sequence
-        self.random_state = random_state
-        self.threads = threads
-        self.max_memory = max_memory
-        self.backend = backend
-        self.verbose = verbose
+        self._keep(locals())
 
     _WITHOUT_CHOICE = {**SetEstimator._WITHOUT_CHOICE, "loss": "logistic"}
 

@@ -124,29 +124,7 @@ class RandomFeatureAttentionRegressor(_SetRegressor):
         backend: str = "auto",
         verbose: bool | int = False,
     ):
-        self.model = model
-        self.heads = heads
-        self.score_function = score_function
-        self.positions = positions
-        self.bias_scale = bias_scale
-        self.weight_scale = weight_scale
-        self.mean = mean
-        self.head_rank = head_rank
-        self.precision = precision
-        self.loss = loss
-        self.ridge = ridge
-        self.norm_ball = norm_ball
-        self.huber_delta = huber_delta
-        self.intercept = intercept
-        self.solver = solver
-        self.centres = centres
-        self.block_sets = block_sets
-        self.sequence = sequence
-        self.random_state = random_state
-        self.threads = threads
-        self.max_memory = max_memory
-        self.backend = backend
-        self.verbose = verbose
+        self._keep(locals())
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Predictions, shaped as y was; with `return_std`, also the standard deviation of y about them.
@@ -245,24 +223,7 @@ class AttentionKernelRidge(_SetRegressor):
         backend: str = "auto",
         verbose: bool | int = False,
     ):
-        self.model = model
-        self.score_function = score_function
-        self.positions = positions
-        self.bias_scale = bias_scale
-        self.weight_scale = weight_scale
-        self.mean = mean
-        self.precision = precision
-        self.ridge = ridge
-        self.intercept = intercept
-        self.solver = solver
-        self.centres = centres
-        self.block_sets = block_sets
-        self.sequence = sequence
-        self.random_state = random_state
-        self.threads = threads
-        self.max_memory = max_memory
-        self.backend = backend
-        self.verbose = verbose
+        self._keep(locals())
 
     @property
     def dual_coef_(self) -> np.ndarray:

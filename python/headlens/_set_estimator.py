@@ -18,9 +18,12 @@ from ._sets import Sets, as_sequences, as_sets, precision_of
 class SetEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Sets in; a model of the library, its features and its file out."""
 
-    # What every constructor stores.
+    # What the constructors store.
+    model: str
+    heads: int | str | float
     score_function: str
     precision: str
+    loss: str
     ridge: float | str
     sequence: bool
     random_state: Any
@@ -35,6 +38,10 @@ class SetEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
     # What "auto" is where another option was given.
     _WITHOUT_CHOICE = {"model": "rfa", "heads": 1000, "score_function": "relu", "loss": "squared"}
+
+    def _keep(self, given: dict[str, Any]) -> None:
+        """Stores what a constructor was given, its `locals()`, and nothing else: scikit-learn sets them again by name."""
+        vars(self).update((name, value) for name, value in given.items() if name != "self")
 
     def fit(self, X: Any, y: Any) -> "Any":
         """Draws the heads and trains their values. A numerical outcome without a full result is a warning."""

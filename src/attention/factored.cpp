@@ -3,19 +3,13 @@
 
 #include "headlens/layer.hpp"
 #include "linalg/blas.hpp"
+#include "linalg/slice.hpp"
 #include "linalg/svd.hpp"
 
 namespace headlens {
 namespace {
 
 constexpr double kNothing = 1e-13;  // of a head's largest singular value
-
-MatrixView<const double> slice(const Array& array, Index i) {
-  return {array.data<double>() + i * array.dim(1) * array.dim(2), array.dim(1), array.dim(2)};
-}
-MatrixView<double> slice(Array& array, Index i) {
-  return {array.data<double>() + i * array.dim(1) * array.dim(2), array.dim(1), array.dim(2)};
-}
 
 Array zeros(std::vector<Index> shape) {
   Array out(DType::f64, std::move(shape));

@@ -23,7 +23,7 @@ namespace {
 constexpr std::array<double, 3> kEps{0.05, 0.1, 0.2};
 constexpr double kSparse = 0.95;
 constexpr double kNormal95 = 1.959963984540054;  // 97.5% quantile of the normal distribution
-constexpr Index kBlockRows = 256;                // rows that meet Theta in one product
+constexpr Index kInspectedRows = 256;            // rows that meet Theta in one product
 
 const double* head_of(const Array& array, Index i) {
   return array.data<double>() + i * array.dim(1) * array.dim(2);
@@ -119,7 +119,7 @@ Agreement measure_agreement(const AttentionLayer& layer, const InspectOptions& o
                             const Execution& execution) {
   const Matrix<double> theta = pack_theta(layer.theta);
   const int threads = thread_count(execution);
-  const Index blocks = tile_count(options.samples, kBlockRows);
+  const Index blocks = tile_count(options.samples, kInspectedRows);
   Counts total;
   for (Index first = 0; first < blocks; first += 4 * threads) {
     execution.check_cancelled();
@@ -127,7 +127,7 @@ Agreement measure_agreement(const AttentionLayer& layer, const InspectOptions& o
     std::vector<Counts> counts(static_cast<std::size_t>(std::min<Index>(4 * threads, blocks - first)));
     parallel_for(threads, static_cast<Index>(counts.size()), [&](Index b, int) {
       counts[static_cast<std::size_t>(b)] =
-          count_rows(theta, tile_at(options.samples, kBlockRows, first + b), layer.heads(), options);
+          count_rows(theta, tile_at(options.samples, kInspectedRows, first + b), layer.heads(), options);
     });
     for (const Counts& here : counts) total.add(here);
   }
@@ -167,7 +167,7 @@ void require_memory(const AttentionLayer& layer, const InspectOptions& options, 
   require_plain(layer, "inspection");
   const double m = static_cast<double>(layer.heads()), d = static_cast<double>(layer.dim()),
                e = static_cast<double>(layer.outputs()), k = static_cast<double>(options.tokens);
-  const double threads = thread_count(execution), rows = static_cast<double>(kBlockRows);
+  const double threads = thread_count(execution), rows = static_cast<double>(kInspectedRows);
   // The canonical layer with its copies, the packed Theta; then eigenvalues, or blocks of rows, per thread.
   const double canonical_bytes = 8 * m * (3 * d * d + 2 * d * e);
   const double of_thread = 8 * std::max(6 * d * d, rows * d * (k + m) + m * k);

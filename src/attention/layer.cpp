@@ -38,6 +38,13 @@ Array take(NamedArrays& arrays, const std::string& key, const std::string& file)
   return std::move(found->second);
 }
 
+void note_uncertified(const NamedArrays& arrays, const std::filesystem::path& path,
+                      const Execution& execution) {
+  const auto certified = arrays.find("certified");
+  if (certified != arrays.end() && certified->second.size() == 1 && certified->second.at(0) == 0)
+    execution.note(path.string() + ": this layer was kept without a certificate; its heads may be wrong");
+}
+
 // Q, K (m, d, r), V (m, d, s), O (m, s, e).
 FactoredLayer take_factors(NamedArrays& arrays, const std::string& file) {
   FactoredLayer f;
@@ -108,11 +115,18 @@ Examples make_examples(Array x, Array y, const std::string& name) {
   return examples;
 }
 
+std::optional<FactoredLayer> load_factored_layer(const std::filesystem::path& path,
+                                                 const Execution& execution) {
+  NamedArrays arrays = read_npz(path, MemoryBudget(execution).limit_bytes());
+  if (arrays.count("Theta") > 0 || arrays.count("Q") == 0) return std::nullopt;
+  if (!take_variant(arrays, path.string()).variant.plain()) return std::nullopt;
+  note_uncertified(arrays, path, execution);
+  return take_factors(arrays, path.string());
+}
+
 AttentionLayer load_layer(const std::filesystem::path& path, const Execution& execution) {
   NamedArrays arrays = read_npz(path, MemoryBudget(execution).limit_bytes());
-  const auto certified = arrays.find("certified");
-  if (certified != arrays.end() && certified->second.size() == 1 && certified->second.at(0) == 0)
-    execution.note(path.string() + ": this layer was kept without a certificate; its heads may be wrong");
+  note_uncertified(arrays, path, execution);
   AttentionLayer parts = take_variant(arrays, path.string());
   if (parts.variant.rotary) return check_layer(std::move(parts), path.string());
   AttentionLayer layer;

@@ -1,20 +1,17 @@
 // Layers up to what their outputs cannot tell: the order of heads, equal heads, absent heads.
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
-#include "attention/assignment.hpp"
 #include "attention/head_content.hpp"
 #include "attention/magnitude.hpp"
+#include "attention/pairing.hpp"
 #include "headlens/error.hpp"
 #include "headlens/layer.hpp"
 
 namespace headlens {
 namespace {
 
-constexpr double kWorstCost = 1e100;
 constexpr double kSame = 1e-12;  // as canonical() has it by default
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 const double* head(const Array& array, Index i) {
   return array.data<double>() + i * array.dim(1) * array.dim(2);
@@ -112,34 +109,12 @@ Comparison compare_layers(const AttentionLayer& a, const AttentionLayer& b) {
       "compare: the layers are of different kinds: ", headlens::name(a.variant), ", and ",
       headlens::name(b.variant));
   const AttentionLayer first = merged(with_contents(a), kSame), second = merged(with_contents(b), kSame);
-  Comparison result{.heads_a = first.heads(), .heads_b = second.heads(), .matches = {}};
-  const bool swap = first.heads() > second.heads();  // the assignment gives every row a column
-  const Index rows = std::min(first.heads(), second.heads()),
-              columns = std::max(first.heads(), second.heads());
-  std::vector<std::vector<double>> cost(static_cast<std::size_t>(rows),
-                                        std::vector<double>(static_cast<std::size_t>(columns)));
-  for (Index r = 0; r < rows; ++r)
-    for (Index c = 0; c < columns; ++c) {
-      const Index i = swap ? c : r, j = swap ? r : c;
-      const double sum =
-          relative_error(first.theta, i, second.theta, j) + relative_error(first.w, i, second.w, j);
-      // An error may be infinite, and an assignment whose costs are all infinite would never end.
-      cost[static_cast<std::size_t>(r)][static_cast<std::size_t>(c)] = sum < kWorstCost ? sum : kWorstCost;
-    }
-  const std::vector<Index> columns_of = assign(cost);
-  for (Index r = 0; r < rows; ++r) {
-    const Index c = columns_of[static_cast<std::size_t>(r)];
-    HeadMatch match{swap ? c : r, swap ? r : c, 0, 0};
-    match.theta_error = relative_error(first.theta, match.a, second.theta, match.b);
-    match.w_error = relative_error(first.w, match.a, second.w, match.b);
-    result.worst_theta_error = std::max(result.worst_theta_error, match.theta_error);
-    result.worst_w_error = std::max(result.worst_w_error, match.w_error);
-    result.matches.push_back(match);
-  }
+  Comparison result = pair_heads(first.heads(), second.heads(), [&](Index i, Index j) {
+    return HeadMatch{i, j, relative_error(first.theta, i, second.theta, j),
+                     relative_error(first.w, i, second.w, j)};
+  });
   result.constant_error = constant_error(a, b);
-  result.worst_error = rows == columns
-                           ? std::max({result.worst_theta_error, result.worst_w_error, result.constant_error})
-                           : kInfinity;
+  result.worst_error = std::max(result.worst_error, result.constant_error);
   return result;
 }
 

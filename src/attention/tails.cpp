@@ -15,7 +15,7 @@
 namespace headlens {
 namespace {
 
-constexpr Index kBlockRows = 256;
+constexpr Index kTailRows = 256;
 constexpr double kKolmogorov95 = 1.3581;  // 95% quantile of sqrt(n) times the distance of n samples
 
 // Logits x^T Theta x' of the pairs of this block, divided by `unit`.
@@ -60,10 +60,10 @@ std::vector<std::optional<LogitTails>> logit_tails(const AttentionLayer& layer, 
   const Heed heeding(execution);
   require_plain(layer, "the test of logits");
   options.validate();
-  const Index d = layer.dim(), blocks = tile_count(options.samples, kBlockRows);
+  const Index d = layer.dim(), blocks = tile_count(options.samples, kTailRows);
   const int threads = thread_count(execution);
   MemoryBudget(execution).require(
-      8 * (2 * static_cast<double>(options.samples) + 3.0 * threads * kBlockRows * static_cast<double>(d)),
+      8 * (2 * static_cast<double>(options.samples) + 3.0 * threads * kTailRows * static_cast<double>(d)),
       join("the logits of ", options.samples, " pairs of tokens"));
   std::vector<std::optional<LogitTails>> out;
   for (Index i = 0; i < layer.heads(); ++i) {
@@ -81,7 +81,7 @@ std::vector<std::optional<LogitTails>> logit_tails(const AttentionLayer& layer, 
       execution.report("tails", static_cast<double>(i * blocks + first),
                        static_cast<double>(layer.heads() * blocks));
       parallel_for(threads, std::min<Index>(4 * threads, blocks - first), [&](Index b, int) {
-        const Tile tile = tile_at(options.samples, kBlockRows, first + b);
+        const Tile tile = tile_at(options.samples, kTailRows, first + b);
         draw_block(theta, size.mantissa, tile, options.seed, logits.data() + tile.begin);
       });
     }

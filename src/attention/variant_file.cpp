@@ -195,6 +195,16 @@ Examples make_examples(Array x, Array y, const Array& lengths, const std::string
 
 namespace {
 
+template <class T>
+bool any_nan(const Array& array) {
+  const T* first = array.data<T>();
+  return std::any_of(first, first + array.size(), [](T value) { return std::isnan(value); });
+}
+bool holds_nan(const Array& array) {
+  if (array.dtype() == DType::f64) return any_nan<double>(array);
+  return array.dtype() == DType::f32 && any_nan<float>(array);
+}
+
 // (n, k, e) of 1 and 0: what `observed` says, whatever its type, and 0 where y is nan.
 Array seen_labels(const Array& y, const Array& observed, const std::string& name) {
   const std::vector<Index> rows{y.dim(0), y.dim(1)};
@@ -226,8 +236,7 @@ Examples make_partial_examples(Array x, Array y, const Array& lengths, const Arr
                                const std::string& name) {
   require(x.rank() == 3 && y.rank() == 3, name, ": X has shape ", format_shape(x.shape()),
           " and Y has shape ", format_shape(y.shape()), ", expected (n, k, d) and (n, k, e)");
-  bool whole = observed.size() == 0;
-  for (Index i = 0; i < y.size() && whole; ++i) whole = !std::isnan(y.at(i));
+  const bool whole = observed.size() == 0 && !holds_nan(y);
   if (whole && lengths.size() == 0) return make_examples(std::move(x), std::move(y), name);
   if (whole) return make_examples(std::move(x), std::move(y), lengths, name);
   require(y.dtype() != DType::boolean, name, ": Y is ", y.describe(), ", expected numbers");

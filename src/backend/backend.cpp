@@ -45,6 +45,10 @@ std::unique_ptr<LayerProblem> Backend::make_variant_problem(const LayerExamples&
                                                             const Context&) {
   throw_missing(*this, "recoveries of layers with masks, biases or positions");
 }
+std::unique_ptr<LayerProblem> Backend::make_tied_problem(const LayerExamples&, const TiedShape&,
+                                                         const Context&) {
+  throw_missing(*this, "refits");
+}
 std::unique_ptr<LayerProblem> Backend::make_factor_problem(const LayerExamples&, const HeadRanks&,
                                                            const Context&) {
   throw_missing(*this, "recoveries in factors");

@@ -22,8 +22,9 @@
 #include "headlens/info.hpp"
 
 namespace headlens {
+struct TiedShape;
 struct VariantShape;
-}
+}  // namespace headlens
 
 namespace headlens::backend {
 
@@ -104,6 +105,9 @@ class Backend {
   virtual std::unique_ptr<LayerProblem> make_variant_problem(const LayerExamples& examples,
                                                              const VariantShape& shape,
                                                              const Context& context);
+  // The same for heads that share keys and values (attention/tied_map.hpp).
+  virtual std::unique_ptr<LayerProblem> make_tied_problem(const LayerExamples& examples,
+                                                          const TiedShape& shape, const Context& context);
   // The same in factors of these ranks (factors.hpp), and its first-order phase from a start.
   virtual std::unique_ptr<LayerProblem> make_factor_problem(const LayerExamples& examples,
                                                             const HeadRanks& ranks, const Context& context);

@@ -48,22 +48,16 @@ class HostDirections final : public Directions {
   Index rows_ = 0, cols_ = 0;  // of all that were held
 };
 
-Matrix<double> copy_view(MatrixView<const double> a) {
-  Matrix<double> out(a.rows, a.cols);
-  for (Index i = 0; i < a.rows; ++i) std::copy_n(a.row(i), a.cols, out.view().row(i));
-  return out;
-}
-
 }  // namespace
 
 void LinearModel::respond(MatrixView<const double> nu, MatrixView<double> dp) {
-  Matrix<double> projected = copy_view(nu);
+  Matrix<double> projected = copy_of<double>(nu);
   project(projected);
   adjoint(projected, dp);
 }
 
 Matrix<double> LinearModel::respond_in_w(MatrixView<const double> nu, MatrixView<const double> dp) {
-  Matrix<double> left = copy_view(nu), moved(nu.rows, nu.cols);
+  Matrix<double> left = copy_of<double>(nu), moved(nu.rows, nu.cols);
   derivative(dp, moved);
   headlens::add(-1.0, moved, left);
   return best_w(left);

@@ -42,6 +42,9 @@ Plugin load_plugin(const std::string& file) {
     return {nullptr, join(file,
                           " is not beside this program: install nvcc (scripts/setup cuda) and build "
                           "again, or ask for cpu")};
+  // The libraries of CUDA are large: without a driver, which no program brings along, they are not loaded.
+  if (!dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL))
+    return {nullptr, "no driver of NVIDIA is installed: install one, or ask for cpu"};
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!library) {
     const char* reason = dlerror();

@@ -175,13 +175,14 @@ std::vector<double> Array::to_doubles() const {
 
 template <class T>
 const T* Array::data() const {
-  ensure(type_ == dtype_of<T>(), "array of ", name(type_), " read as ", name(dtype_of<T>()));
+  if (type_ != dtype_of<T>())  // texts cost more than the question, which loops ask
+    ensure(false, "array of ", name(type_), " read as ", name(dtype_of<T>()));
   return static_cast<const T*>(raw());
 }
 
 template <class T>
 T* Array::data() {
-  ensure(type_ == dtype_of<T>(), "array of ", name(type_), " written as ", name(dtype_of<T>()));
+  if (type_ != dtype_of<T>()) ensure(false, "array of ", name(type_), " written as ", name(dtype_of<T>()));
   return static_cast<T*>(raw());
 }
 

@@ -6,6 +6,7 @@
 #include "cpu/kernels/products.hpp"
 #include "cpu/layer/factor_descent.hpp"
 #include "cpu/layer/factor_problem.hpp"
+#include "cpu/layer/tied_problem.hpp"
 #include "cpu/layer/variable_projection.hpp"
 #include "cpu/layer/variant_problem.hpp"
 #include "cpu/memory.hpp"
@@ -40,6 +41,11 @@ class Processor final : public backend::Backend {
                                                               const VariantShape& shape,
                                                               const backend::Context& context) override {
     return std::make_unique<VariantProblem>(examples, shape, context.threads);
+  }
+  std::unique_ptr<backend::LayerProblem> make_tied_problem(const backend::LayerExamples& examples,
+                                                           const TiedShape& shape,
+                                                           const backend::Context& context) override {
+    return std::make_unique<TiedProblem>(examples, shape, context.threads);
   }
   std::unique_ptr<backend::LayerProblem> make_factor_problem(const backend::LayerExamples& examples,
                                                              const backend::HeadRanks& ranks,

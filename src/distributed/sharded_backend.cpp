@@ -86,6 +86,11 @@ class ShardedBackend final : public backend::Backend {
                                                               const Context& context) override {
     return own_.make_variant_problem(examples, shape, context);
   }
+  std::unique_ptr<backend::LayerProblem> make_tied_problem(const backend::LayerExamples& examples,
+                                                           const TiedShape& shape,
+                                                           const Context& context) override {
+    return own_.make_tied_problem(examples, shape, context);
+  }
   std::unique_ptr<backend::LayerProblem> make_factor_problem(const backend::LayerExamples& examples,
                                                              const backend::HeadRanks& ranks,
                                                              const Context& context) override {

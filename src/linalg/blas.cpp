@@ -187,6 +187,11 @@ void gemm(Trans trans_a, Trans trans_b, float alpha, MatrixView<const float> a, 
           float beta, MatrixView<float> c) {
   gemm_of(trans_a, trans_b, alpha, a, b, beta, c);
 }
+Matrix<double> product(Trans trans_a, Trans trans_b, MatrixView<const double> a, MatrixView<const double> b) {
+  Matrix<double> out(shape_of(trans_a, a).rows, shape_of(trans_b, b).cols);
+  gemm(trans_a, trans_b, 1.0, a, b, 0.0, out.view());
+  return out;
+}
 
 void syrk(Trans trans, double alpha, MatrixView<const double> a, double beta, MatrixView<double> c) {
   syrk_of(trans, alpha, a, beta, c);

@@ -24,6 +24,8 @@ void gemm(Trans trans_a, Trans trans_b, double alpha, MatrixView<const double> a
           double beta, MatrixView<double> c);
 void gemm(Trans trans_a, Trans trans_b, float alpha, MatrixView<const float> a, MatrixView<const float> b,
           float beta, MatrixView<float> c);
+Matrix<double> product(Trans trans_a, Trans trans_b, MatrixView<const double> a,
+                       MatrixView<const double> b);  // op(A) op(B)
 
 // The lower triangle of C = alpha A A^T + beta C (Trans::no) or alpha A^T A + beta C (Trans::yes).
 void syrk(Trans trans, double alpha, MatrixView<const double> a, double beta, MatrixView<double> c);

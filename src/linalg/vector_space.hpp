@@ -46,10 +46,27 @@ Matrix<T> copy_of(const Matrix<T>& a) {
   return out;
 }
 
+template <class T>
+Matrix<T> copy_of(MatrixView<const T> a) {
+  Matrix<T> out(a.rows, a.cols);
+  copy_rows(a, out.view());
+  return out;
+}
+
 inline Matrix<double> transposed(MatrixView<const double> a) {
   Matrix<double> out(a.cols, a.rows);
   for (Index i = 0; i < a.rows; ++i)
     for (Index j = 0; j < a.cols; ++j) out(j, i) = a(i, j);
+  return out;
+}
+
+// [f a, g b]
+inline Matrix<double> side_by_side(const Matrix<double>& a, double f, const Matrix<double>& b, double g) {
+  Matrix<double> out(a.rows(), a.cols() + b.cols());
+  for (Index i = 0; i < a.rows(); ++i) {
+    for (Index j = 0; j < a.cols(); ++j) out(i, j) = f * a(i, j);
+    for (Index j = 0; j < b.cols(); ++j) out(i, a.cols() + j) = g * b(i, j);
+  }
   return out;
 }
 

@@ -4,13 +4,10 @@
 #include <limits>
 
 #include "linalg/blas.hpp"
+#include "linalg/slice.hpp"
 
 namespace headlens::matching {
 namespace {
-
-MatrixView<const double> slice(const Array& array, Index i) {
-  return {array.data<double>() + i * array.dim(1) * array.dim(2), array.dim(1), array.dim(2)};
-}
 
 Matrix<double> product(MatrixView<const double> a, MatrixView<const double> b, Trans trans_b = Trans::no) {
   Matrix<double> out(a.rows, trans_b == Trans::no ? b.cols : b.rows);

@@ -6,6 +6,7 @@
 #include "headlens/error.hpp"
 #include "io/stored_matrix.hpp"
 #include "linalg/blas.hpp"
+#include "linalg/slice.hpp"
 #include "linalg/svd.hpp"
 
 namespace headlens {
@@ -18,10 +19,6 @@ struct Room {
   Index heads = 0, groups = 0, rank = 0, value_rank = 0;
   Index shared() const { return heads / groups; }
 };
-
-MatrixView<const double> slice(const Array& array, Index i) {
-  return {array.data<double>() + i * array.dim(1) * array.dim(2), array.dim(1), array.dim(2)};
-}
 
 // A = L R with L (n, rank) and R (rank, p), singular values shared; what is cut off is added to `loss`.
 struct Cut {

@@ -5,6 +5,7 @@
 #include "base/parallel.hpp"
 #include "linalg/blas.hpp"
 #include "linalg/qr.hpp"
+#include "linalg/slice.hpp"
 #include "linalg/vector_space.hpp"
 
 namespace headlens::matching {
@@ -80,10 +81,6 @@ double inner_product(const FormStack& a, const FormStack& b, MatrixView<const do
     sum += (g(p, s) + g(q, t)) * (h(p, s) + h(q, t)) + (g(p, t) - g(q, s)) * (h(p, t) - h(q, s));
   }
   return sum;
-}
-
-MatrixView<const double> slice(const Array& array, Index i) {
-  return {array.data<double>() + i * array.dim(1) * array.dim(2), array.dim(1), array.dim(2)};
 }
 
 FormStack dense_theta(const LayerHeads& layer) {

@@ -8,12 +8,12 @@
 namespace headlens::matching {
 namespace {
 
-constexpr int kNothing = -1 << 20;
+constexpr int kNoExponent = -1 << 20;
 
 int exponent(const Array& array) {
   const double* entries = array.data<double>();
   const bool zero = std::all_of(entries, entries + array.size(), [](double x) { return x == 0; });
-  return zero ? kNothing : exponent_of(entries, array.size());
+  return zero ? kNoExponent : exponent_of(entries, array.size());
 }
 
 Array scaled(const Array& array, int by) {
@@ -26,15 +26,15 @@ Array scaled(const Array& array, int by) {
 }  // namespace
 
 Units units_of(const std::vector<LayerHeads>& a, const std::vector<LayerHeads>& b) {
-  Units out{kNothing, kNothing};
+  Units out{kNoExponent, kNoExponent};
   for (const std::vector<LayerHeads>* layers : {&a, &b})
     for (const LayerHeads& layer : *layers) {
       out.theta = std::max(out.theta, exponent(layer.q) + (layer.k.empty() ? 0 : exponent(layer.k)));
       if (!layer.query_bias.empty()) out.theta = std::max(out.theta, exponent(layer.query_bias));
       out.w = std::max(out.w, exponent(layer.v) + (layer.o.empty() ? 0 : exponent(layer.o)));
     }
-  if (out.theta <= kNothing) out.theta = 0;  // all heads average: there is nothing to scale
-  if (out.w <= kNothing) out.w = 0;
+  if (out.theta <= kNoExponent) out.theta = 0;  // all heads average: there is nothing to scale
+  if (out.w <= kNoExponent) out.w = 0;
   return out;
 }
 

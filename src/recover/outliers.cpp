@@ -14,6 +14,7 @@ constexpr double kFar = 6;             // robust deviations
 constexpr double kDeviation = 1.4826;  // of a normal variable, per median of its size
 constexpr double kRounding = 1e-9;     // of the size of the labels: nothing nearer is an outlier
 constexpr double kMost = 0.05;         // share of labels that may be outliers
+constexpr double kTail = 0.1;          // share of labels that may be far: where more are, far is no exception
 constexpr double kCarry = 0.5;         // share of what is left that outliers have, or they hide nothing
 constexpr double kExplains = 0.5;      // train error above which a fit says nothing about single labels
 constexpr int kRounds = 8;
@@ -79,9 +80,16 @@ struct Outliers {
   bool all = true;            // no more than the share that outliers may have
 };
 
-// The labels that are far from what most leave: none where they hide nothing, and the farthest where there
-// are too many. A fit that outliers still pull at leaves some labels far that are right; such labels are
-// missed for one round only.
+// The labels that are far from what most leave: none where no label stands out, and the farthest where there
+// are too many. Labels stand out where
+//
+//   - they have more than half of all that is left (kCarry), or they hide nothing, and
+//   - at most a tenth of the labels is far (kTail). What a wrong model leaves may have long tails: of the
+//   cube
+//     of a normal variable 16% are beyond six robust deviations. Wrong labels are few beside right ones.
+//
+// A fit that outliers still pull at leaves some labels far that are right; such labels are missed for one
+// round only.
 Outliers far_labels(const Examples& examples, const Left& left) {
   std::vector<double> sizes;
   for (Index i = 0; i < examples.y.size(); ++i)
@@ -96,7 +104,7 @@ Outliers far_labels(const Examples& examples, const Left& left) {
     theirs += size * size;
     out.labels.push_back(i);
   }
-  if (!(theirs > kCarry * all)) return {};
+  if (!(theirs > kCarry * all) || static_cast<double>(out.labels.size()) > kTail * left.labels) return {};
   const auto most = static_cast<std::size_t>(kMost * left.labels);
   if (out.labels.size() <= most) return out;
   out.all = false;
@@ -140,8 +148,11 @@ Recovery recover_despite_outliers(const Examples& examples, const RecoverOptions
     return *options.time_limit_seconds - seconds();
   };
   Recovery first = recover(examples, options.time_limit_seconds);
-  const bool may = options.method == RecoverMethod::varpro && !options.best_fit;
-  if (!may || first.certificate.status == RecoveryStatus::recovered || !first.best) return first;
+  // Fewer labels help neither a layer that is there nor examples that are too few.
+  const RecoveryStatus status = first.certificate.status;
+  const bool may = options.method == RecoverMethod::varpro && !options.best_fit &&
+                   status != RecoveryStatus::recovered && status != RecoveryStatus::needs_more_examples;
+  if (!may || !first.best) return first;
   Outliers outliers = far_labels(examples, left_by(examples, first, execution));
   Recovery latest;
   for (int round = 0; round < kRounds && !outliers.labels.empty(); ++round) {

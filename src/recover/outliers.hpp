@@ -4,7 +4,8 @@
 // ends without an exact layer, what is left of every label is compared with what is left of most: more than
 // six robust deviations (1.48 times the median of |Y - F|) is an outlier. Outliers are then treated as
 // missing, and the search begins again, until the outliers stay the same. Noise without outliers has no such
-// labels: a Gaussian one of a million lies beyond 4.9 deviations.
+// labels: a Gaussian one of a million lies beyond 4.9 deviations. The search is not repeated where too few
+// examples are the reason, nor where no label stands out (outliers.cpp).
 #pragma once
 
 #include <functional>

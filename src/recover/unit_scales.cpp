@@ -17,9 +17,8 @@ constexpr Index kColumns = 64, kRows = 4096, kShare = 1 << 18;  // of a tile
 // value * 2^exponent
 struct PowerOfTwo {
   explicit PowerOfTwo(int e) : exponent(e), factor(std::scalbn(1.0, e)) {}
-  double times(double value) const {
-    return std::isfinite(factor) && factor > 0 ? value * factor : std::scalbn(value, exponent);
-  }
+  bool is_plain() const { return std::isfinite(factor) && factor > 0; }  // else the factor has no double
+  double times(double value) const { return is_plain() ? value * factor : std::scalbn(value, exponent); }
   int exponent;
   double factor;
 };
@@ -31,18 +30,26 @@ std::vector<int> units_of_columns(MatrixView<const double> a, int threads) {
   parallel_for(threads, tile_count(a.cols, kColumns), [&](Index item, int) {
     const Tile tile = tile_at(a.cols, kColumns, item);
     std::vector<double> largest(static_cast<std::size_t>(tile.size)), squares(largest);
-    for (Index row = 0; row < a.rows; ++row)
-      for (Index j = 0; j < tile.size; ++j) {
-        double& so_far = largest[static_cast<std::size_t>(j)];
-        so_far = std::max(so_far, std::abs(a(row, tile.begin + j)));
-      }
+    double* __restrict most = largest.data();  // else every value might change the tokens
+    for (Index row = 0; row < a.rows; ++row) {
+      const double* values = &a(row, tile.begin);
+      for (Index j = 0; j < tile.size; ++j) most[j] = std::max(most[j], std::abs(values[j]));
+    }
     std::vector<PowerOfTwo> units;
     for (const double size : largest) units.emplace_back(size > 0 ? -std::ilogb(size) : 0);
-    for (Index row = 0; row < a.rows; ++row)
+    const bool plain =
+        std::all_of(units.begin(), units.end(), [](const PowerOfTwo& u) { return u.is_plain(); });
+    std::vector<double> factors;
+    for (const PowerOfTwo& unit : units) factors.push_back(unit.factor);
+    double* __restrict sums = squares.data();
+    for (Index row = 0; row < a.rows; ++row) {
+      const double* values = &a(row, tile.begin);
       for (Index j = 0; j < tile.size; ++j) {
-        const double value = units[static_cast<std::size_t>(j)].times(a(row, tile.begin + j));
-        squares[static_cast<std::size_t>(j)] += value * value;
+        const auto at = static_cast<std::size_t>(j);
+        const double value = plain ? factors[at] * values[j] : units[at].times(values[j]);
+        sums[j] += value * value;
       }
+    }
     for (Index j = 0; j < tile.size; ++j) {
       const auto at = static_cast<std::size_t>(j);
       const double mean = squares[at] / static_cast<double>(a.rows);

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "attention/tied_map.hpp"
 #include "headlens/refit.hpp"
-#include "refit/tied_map.hpp"
 
 namespace headlens::refitting {
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <functional>
 
-#include "refit/tied_problem.hpp"
+#include "refit/tied_examples.hpp"
 
 namespace headlens::refitting {
 

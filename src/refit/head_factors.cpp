@@ -11,19 +11,6 @@
 namespace headlens::refitting {
 namespace {
 
-Matrix<double> copy_block(MatrixView<const double> a) {
-  Matrix<double> out(a.rows, a.cols);
-  copy_rows(a, out.view());
-  return out;
-}
-
-Matrix<double> multiplied(MatrixView<const double> a, MatrixView<const double> b, Trans trans_a = Trans::no,
-                          Trans trans_b = Trans::no) {
-  Matrix<double> out(trans_a == Trans::no ? a.rows : a.cols, trans_b == Trans::no ? b.cols : b.rows);
-  gemm(trans_a, trans_b, 1.0, a, b, 0.0, out);
-  return out;
-}
-
 Svd checked_svd(MatrixView<const double> a) {
   Svd out = svd(a);
   require(out.ok, "refit: the singular values of a head do not converge: its entries are not finite");
@@ -69,10 +56,10 @@ std::vector<Head> heads_in(const TiedLayer& layer) {
   const MatrixView<const double> all = layer.parameters.view(), o = layer.readout.view();
   std::vector<Head> out;
   for (Index i = 0; i < s.heads; ++i)
-    out.push_back({copy_block(all.block(0, s.q(i), s.rows, s.rank)),
-                   copy_block(all.block(0, s.k(s.group(i)), s.rows, s.rank)),
-                   copy_block(all.block(0, s.v(s.group(i)), s.rows, s.value_rank)),
-                   copy_block(o.block(i * s.value_rank, 0, s.value_rank, s.outputs))});
+    out.push_back({copy_of<double>(all.block(0, s.q(i), s.rows, s.rank)),
+                   copy_of<double>(all.block(0, s.k(s.group(i)), s.rows, s.rank)),
+                   copy_of<double>(all.block(0, s.v(s.group(i)), s.rows, s.value_rank)),
+                   copy_of<double>(o.block(i * s.value_rank, 0, s.value_rank, s.outputs))});
   return out;
 }
 
@@ -106,27 +93,28 @@ TiedLayer assemble(const std::vector<Head>& heads, Index groups, const TiedLayer
 // A = U_a s_a V_a^T and B = U_b s_b V_b^T: A B^T = U_a (s_a V_a^T V_b s_b) U_b^T, whose middle is small.
 Product cut(MatrixView<const double> a, MatrixView<const double> b, Index rank) {
   const Svd left = checked_svd(a), right = checked_svd(b);
-  Matrix<double> middle = multiplied(left.right.view(), right.right.view(), Trans::no, Trans::yes);
+  Matrix<double> middle = product(Trans::no, Trans::yes, left.right.view(), right.right.view());
   for (Index i = 0; i < middle.rows(); ++i)
     for (Index j = 0; j < middle.cols(); ++j)
       middle(i, j) *= left.values[static_cast<std::size_t>(i)] * right.values[static_cast<std::size_t>(j)];
   const Svd core = checked_svd(middle.view());
-  const Matrix<double> u = multiplied(left.left.view(), core.left.view()),
-                       v = multiplied(right.left.view(), core.right.view(), Trans::no, Trans::yes);
+  const Matrix<double> u = product(Trans::no, Trans::no, left.left.view(), core.left.view()),
+                       v = product(Trans::no, Trans::yes, right.left.view(), core.right.view());
   return {weighed(u.view(), core.values, rank), weighed(v.view(), core.values, rank)};
 }
 
 double product_of(MatrixView<const double> a, MatrixView<const double> b, MatrixView<const double> c,
                   MatrixView<const double> d) {
-  const Matrix<double> left = multiplied(a, c, Trans::yes), right = multiplied(b, d, Trans::yes);
+  const Matrix<double> left = product(Trans::yes, Trans::no, a, c),
+                       right = product(Trans::yes, Trans::no, b, d);
   return inner_product(left, right);
 }
 
 double theta_product(const Head& a, const Head& b) { return product_of(a.q, a.k, b.q, b.k); }
 
 double w_product(const Head& a, const Head& b) {
-  const Matrix<double> left = multiplied(a.v.view(), b.v.view(), Trans::yes),
-                       right = multiplied(a.o.view(), b.o.view(), Trans::no, Trans::yes);
+  const Matrix<double> left = product(Trans::yes, Trans::no, a.v.view(), b.v.view()),
+                       right = product(Trans::no, Trans::yes, a.o.view(), b.o.view());
   return inner_product(left, right);
 }
 

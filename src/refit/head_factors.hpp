@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "refit/tied_map.hpp"
+#include "attention/tied_map.hpp"
 
 namespace headlens::refitting {
 

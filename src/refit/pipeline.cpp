@@ -5,6 +5,7 @@
 #include <cmath>
 #include <utility>
 
+#include "backend/backend.hpp"
 #include "base/memory.hpp"
 #include "base/parallel.hpp"
 #include "headlens/error.hpp"
@@ -39,6 +40,7 @@ class Effort {
     late_ = late_ || (limit_ && seconds() >= *limit_);
     return late_;
   }
+  backend::Context context() const { return backend::context_of(execution_); }
   bool late() const { return late_; }
   double seconds() const {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
@@ -132,13 +134,15 @@ Candidate polished(const Candidate& start, const Cut& data, Effort& effort, int 
   const int steps = std::min(kPolishSteps, static_cast<int>(kPolishFlops / (kPolishInner * flops)));
   const bool overfits = per_example * static_cast<double>(count) < kFewestEquations * unknowns;
   if (steps < 2 || overfits) return {start.name, copy_of(start.layer), start.error};
-  const TiedProblem problem(part, shape, threads);
-  std::unique_ptr<backend::LayerPoint> point = problem.make_point();
+  const backend::Context context = effort.context();
+  const std::unique_ptr<backend::LayerProblem> problem = context.machine.make_tied_problem(
+      {.x = part.x, .y = part.y, .tokens = part.tokens, .lengths = part.lengths}, shape, context);
+  std::unique_ptr<backend::LayerPoint> point = problem->make_point();
   point->parameters = headlens::copy_of(start.layer.parameters);
   recovery::LmOptions options{.ridge = 1e-10, .mu = 1e-3, .max_steps = steps, .max_inner = kPolishInner};
   options.stall_steps = 10, options.stall_factor = 0.99;
   recovery::minimise(
-      problem, point, options, [&] { return effort.expired(); },
+      *problem, point, options, [&] { return effort.expired(); },
       [&](int step, double squares) { effort.step("polish", shape.heads, step, steps, std::sqrt(squares)); });
   TiedLayer end{shape, headlens::copy_of(point->parameters), headlens::copy_of(point->w)};
   Candidate own = measured(start.name, copy_of(end), data, threads);
@@ -228,7 +232,7 @@ Refit refit(const LayerHeads& layer, const Tokens& tokens, const RefitOptions& o
   const Target target = target_of(teacher.shape, options);
   check_memory(teacher.shape, x.dim(0) * x.dim(1), execution);
   const Matrix<double> rows = rows_of(x, tokens.lengths, teacher.shape.bias);
-  const Matrix<double> labels = apply(teacher, rows, x.dim(1), tokens.lengths, threads);
+  const Matrix<double> labels = apply_tied(teacher, rows, x.dim(1), tokens.lengths, threads);
   const Cut plain = cut({rows.view(), labels.view(), x.dim(1), tokens.lengths});
   const Whitening white = whiten(plain.train.x, threads);
   const Matrix<double> turned = white.tokens(rows, threads);

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "attention/tied_map.hpp"
 #include "headlens/match.hpp"
-#include "refit/tied_map.hpp"
 
 namespace headlens::refitting {
 

@@ -3,7 +3,7 @@
 // that the inputs have. The floor, 1e-8 of the mean eigenvalue, leaves the other directions as they are.
 #pragma once
 
-#include "refit/tied_problem.hpp"
+#include "refit/tied_examples.hpp"
 
 namespace headlens::refitting {
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -58,7 +59,7 @@ def test_common_options_are_everywhere(line):
 
 
 def test_examples_of_the_help_run(tmp_path, make_sets):
-    """All of them, with fewer heads; labels, tokens, shift, layer and examples are the user's own."""
+    """All of them, with fewer heads and sets; labels, tokens, shift, layer and examples are the user's own."""
     make_sets(d=16, y=np.arange(20) % 2, name="labels")
     make_sets("sequence", name="tokens")
     np.save(tmp_path / "shift.npy", np.roll(np.eye(16), 1, axis=0))
@@ -73,7 +74,8 @@ def test_examples_of_the_help_run(tmp_path, make_sets):
                 and len(words) > 2
                 and words[1] in ("generate", "fit", "kernel", "theory", "predict", "evaluate", "info")
             ):
-                run(" ".join(words[1:]).replace("1000", "10").replace("500", "10"), cwd=tmp_path)
+                fewer = " ".join(words[1:]).replace("1000", "10").replace("500", "10")
+                run(re.sub(r"--count \d+", "--count 200", fewer), cwd=tmp_path)
                 count += 1
     assert count >= 15 and (tmp_path / "equivariant.hlm").exists() and (tmp_path / "scores.npy").exists()
 

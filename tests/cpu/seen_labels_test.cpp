@@ -58,7 +58,7 @@ TEST(SeenLabels, EveryOutputIsSolvedFromItsOwnRows) {
     const auto point = problem.make_point();
     problem.evaluate(copy_of(p.parameters), 0, *point);
     ASSERT_TRUE(point->finite);
-    const Matrix<double>& phi = as_factor_point(*point).phi;
+    const Matrix<double>& phi = as_activation_point(*point).phi;
     double squares = 0;
     for (Index c = 0; c < kPartOutputs; ++c) {
       Matrix<double> gram = Matrix<double>::zeros(phi.cols(), phi.cols()),
@@ -97,7 +97,7 @@ TEST(SeenLabels, ProjectionLeavesWhatNoReadoutExplains) {
   model->project(z);
   Matrix<double> again = copy_of(z);
   model->project(again);
-  const Matrix<double>& phi = as_factor_point(*point).phi;
+  const Matrix<double>& phi = as_activation_point(*point).phi;
   for (Index i = 0; i < z.rows(); ++i)
     for (Index c = 0; c < kPartOutputs; ++c) {
       if (p.seen(i, c) == 0) EXPECT_EQ(z(i, c), 0);

@@ -1,4 +1,4 @@
-"""Statistical tests of tests/cli and tests/python with all their draws, and the notebook that takes half a minute."""
+"""Statistical tests of tests/cli and tests/python with all their draws, and the notebooks that take half a minute."""
 
 import sys
 from pathlib import Path
@@ -21,6 +21,9 @@ def test_bars_of_layers_with_masks_and_biases_cover(tmp_path):
     test_variants.test_noise_is_approximate_and_bars_cover(tmp_path, seeds=6, least=19)
 
 
+def test_heads_in_a_notebook(executed):
+    test_notebooks.four_heads_are_recovered(executed)
+
+
 def test_musk1_in_a_notebook(executed):
-    test_notebooks.test_runs_and_draws("musk1", executed)
     test_notebooks.musks_are_told_apart(executed)

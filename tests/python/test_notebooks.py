@@ -58,14 +58,14 @@ def test_kept_without_outputs(file):
     assert code and all(not cell.outputs and cell.execution_count is None for cell in code)
 
 
-@pytest.mark.parametrize("name", sorted(set(FIGURES) - {"musk1"}))  # musk1 is long: tests/long
-def test_runs_and_draws(name, executed):
+def runs_and_draws(name, executed):
     notebook = executed(name)
     assert len(outputs(notebook, "image/png")) == FIGURES[name]
     assert "Warning" not in "".join(outputs(notebook, "stderr"))
 
 
 def test_attention_learns_what_the_plain_network_does_not_yet(executed):
+    runs_and_draws("learning_curves", executed)
     printed = "".join(outputs(executed("learning_curves"), "stdout"))
     attention, plain = (float(x) for x in re.findall(r": (\S+) with 1024 sets", printed))
     assert attention < 0.1 and plain > 0.3
@@ -74,7 +74,9 @@ def test_attention_learns_what_the_plain_network_does_not_yet(executed):
     assert len(ratios) == 10 and 0.7 < min(ratios) and max(ratios) < 1.4
 
 
-def test_four_heads_are_recovered(executed):
+# The other two are long: tests/long.
+def four_heads_are_recovered(executed):
+    runs_and_draws("recover_heads", executed)
     notebook = executed("recover_heads")
     printed = "".join(outputs(notebook, "stdout"))
     assert float(re.search(r"worst relative error of any head: (\S+)", printed)[1]) < 1e-8
@@ -84,5 +86,6 @@ def test_four_heads_are_recovered(executed):
 
 def musks_are_told_apart(executed):
     """Well above always saying musk: 63 of 92 is 3.3 standard deviations of guessing above a half."""
+    runs_and_draws("musk1", executed)
     printed = "".join(outputs(executed("musk1"), "stdout"))
     assert int(re.search(r"(\d+) of 92 molecules right", printed)[1]) >= 63

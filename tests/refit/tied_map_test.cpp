@@ -1,12 +1,13 @@
 // Heads that share keys and values: the map against the obvious loops, its derivatives against each other and
 // against finite differences, and smaller layers against the matrices that they stand for.
-#include "refit/tied_map.hpp"
+#include "attention/tied_map.hpp"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
 #include "base/random.hpp"
+#include "cpu/layer/tied_problem.hpp"
 #include "linalg/blas.hpp"
 #include "linalg/svd.hpp"
 #include "linalg/vector_space.hpp"
@@ -107,7 +108,7 @@ double by_loops(const TiedCase& c, Index example, Index token, Index output) {
 
 TEST(TiedMap, AgreesWithTheLoops) {
   for (const TiedCase& c : tied_cases()) {
-    const Matrix<double> f = apply(c.layer, c.x, kTokens, c.lengths, 2);
+    const Matrix<double> f = apply_tied(c.layer, c.x, kTokens, c.lengths, 2);
     for (Index example = 0; example < kExamples; example += 7)
       for (Index token = 0; token < kTokens; ++token)
         for (Index output = 0; output < 3; ++output)
@@ -139,6 +140,44 @@ TEST(TiedMap, DerivativeIsTheLimitAndAdjointItsTranspose) {
     add(-1.0, down, up);
     add(-2 * h, dphi, up);
     EXPECT_LT(std::sqrt(squared_norm(up)) / (2 * h), 1e-7 * std::sqrt(squared_norm(dphi)));
+  }
+}
+
+// O is best at every point, so that the slope of the cost has no part from it: -2 J^T residual.
+TEST(TiedProblem, GradientIsTheSlopeOfTheCost) {
+  for (const TiedCase& c : tied_cases()) {
+    Stream stream(9, "tied labels");
+    Matrix<double> y = random_matrix(c.x.rows(), 3, 1, stream);
+    for (Index row = 0; row < y.rows(); ++row)
+      for (Index j = 0; j < 3 && row % kTokens >= c.length(row / kTokens); ++j) y(row, j) = 0;
+    const Matrix<double>& p = c.layer.parameters;
+    const Matrix<double> direction = random_matrix(p.rows(), p.cols(), 1, stream);
+    const cpu::TiedProblem problem({.x = c.x.view(), .y = y.view(), .tokens = kTokens, .lengths = c.lengths},
+                                   c.layer.shape, 2);
+    const auto point = problem.make_point();
+    const auto cost = [&](double step) {
+      Matrix<double> moved = copy_of(p);
+      add(step, direction, moved);
+      problem.evaluate(std::move(moved), 1e-6, *point);
+      return point->cost;
+    };
+    const double h = 1e-4, slope = (cost(h) - cost(-h)) / (2 * h), size = cost(0);
+    Matrix<double> gradient(p.rows(), p.cols());
+    problem.linearise(*point);
+    problem.gradient(*point, gradient);
+    // Differences are good to h^2 and eps / h; the mean diagonal in the ridge moves the cost by 1e-6 of W.
+    EXPECT_NEAR(-2 * inner_product(gradient, direction), slope, 1e-4 * size);
+    // The same linear model as every other: symmetric, and its steps solve their equations.
+    const auto model = problem.make_linear_model();
+    model->move_to(*point);
+    model->refresh_preconditioner(*point);
+    model->shift_preconditioner(1e-2);
+    const backend::Step step = model->solve(gradient, 1e-2, 1e-10, 400, Precision::f64, [] { return false; });
+    Matrix<double> image(p.rows(), p.cols());
+    model->normal_product(step.direction, image);
+    add(1e-2, step.direction, image);
+    add(-1.0, gradient, image);
+    EXPECT_LT(std::sqrt(squared_norm(image)), 1e-6 * std::sqrt(squared_norm(gradient)));
   }
 }
 
@@ -193,9 +232,9 @@ TEST(Starts, MergedTwinsAreOneHead) {
   const TiedLayer merged = merge(assemble(heads, 4, layer), 3);
   Stream stream(2, "tokens");
   const Matrix<double> x = random_matrix(60, 8, 1, stream);
-  Matrix<double> f = apply(assemble(heads, 4, layer), x, 6, {}, 1);
+  Matrix<double> f = apply_tied(assemble(heads, 4, layer), x, 6, {}, 1);
   const double size = std::sqrt(squared_norm(f));
-  add(-1.0, apply(merged, x, 6, {}, 1), f);
+  add(-1.0, apply_tied(merged, x, 6, {}, 1), f);
   EXPECT_LT(std::sqrt(squared_norm(f)), 1e-11 * size);
 }
 

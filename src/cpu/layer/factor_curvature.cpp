@@ -20,12 +20,6 @@ using backend::HeadColumns;
 constexpr Index kSampled = 96;   // examples
 constexpr double kFloor = 1e-4;  // of the largest eigenvalue of a block: directions that gauge leaves free
 
-Matrix<double> product(Trans trans_a, Trans trans_b, MatrixView<const double> a, MatrixView<const double> b) {
-  Matrix<double> out(trans_a == Trans::no ? a.rows : a.cols, trans_b == Trans::no ? b.cols : b.rows);
-  gemm(trans_a, trans_b, 1.0, a, b, 0.0, out.view());
-  return out;
-}
-
 // plain += sum_a B_a B_a^T and weighed += sum_a |q_a|^2 B_a B_a^T (k, k), where with G = v O O^T v^T
 // (diag p - p p^T) G (diag p - p p^T) = p p^T * (G - g 1^T - 1 g^T + <p, g>), g = G p.
 void add_bends(MatrixView<const double> p, MatrixView<const double> g, MatrixView<const double> q,
@@ -125,12 +119,12 @@ void FactorCurvature::refresh_values(const FactorProblem& problem, const FactorP
 }
 
 void FactorCurvature::refresh(const FactorProblem& problem, const FactorPoint& point,
-                              MatrixView<const float> q) {
+                              const FactorTangent<float>& tangent) {
   const Index m = problem.heads();
   threads_ = problem.threads();
   ranks_ = problem.ranks();
   blocks_ = std::vector<Block>(static_cast<std::size_t>(3 * m));
-  for (Index head = 0; head < m; ++head) refresh_values(problem, point, q, head);
+  for (Index head = 0; head < m; ++head) refresh_values(problem, point, tangent.orthonormal(), head);
   parallel_for(threads_, m, [&](Index head, int) { refresh_logits(problem, point, head); });
 }
 

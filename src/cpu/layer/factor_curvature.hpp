@@ -18,8 +18,7 @@ namespace headlens::cpu {
 
 class FactorCurvature {
  public:
-  // q: orthonormal features of the point (readout.hpp), (n k, b).
-  void refresh(const FactorProblem& problem, const FactorPoint& point, MatrixView<const float> q);
+  void refresh(const FactorProblem& problem, const FactorPoint& point, const FactorTangent<float>& tangent);
   void shift(double mu) { mu_ = mu; }
   template <class T>
   Matrix<T> apply(const Matrix<T>& a) const;
@@ -37,6 +36,7 @@ class FactorCurvature {
   static Spectrum identity(Index size);
   static Spectrum spectrum_of(MatrixView<const double> a);
   void refresh_logits(const FactorProblem& problem, const FactorPoint& point, Index head);
+  // q: orthonormal features of the point (readout.hpp), (n k, b).
   void refresh_values(const FactorProblem& problem, const FactorPoint& point, MatrixView<const float> q,
                       Index head);
   void apply_block(const Block& block, MatrixView<double> a) const;

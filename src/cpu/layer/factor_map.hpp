@@ -10,59 +10,34 @@
 // Examples are cut into fixed groups whose sums are added in order, so threads do not change a bit.
 #pragma once
 
+#include "attention/example_map.hpp"
 #include "backend/factors.hpp"
-#include "linalg/matrix.hpp"
 
 namespace headlens::cpu {
 
 template <class T>
-class FactorMap {
+class FactorMap final : public ExampleMap<T> {
  public:
-  // x: (n k, d), kept as a view.
-  FactorMap(MatrixView<const T> x, Index tokens, const backend::HeadRanks& ranks, int threads);
+  using typename ExampleMap<T>::In;
+  using typename ExampleMap<T>::Out;
+  FactorMap(In x, Index tokens, const backend::HeadRanks& ranks, int threads);
+  // The same map for the same tokens in another precision.
+  template <class U>
+  FactorMap<U> converted(MatrixView<const U> x) const {
+    return {x, this->tokens_, ranks_, this->threads_};
+  }
+  const backend::HeadRanks& ranks() const { return ranks_; }
 
-  Index rows() const { return x_.rows; }  // n k
-  Index tokens() const { return tokens_; }
-  Index heads() const { return static_cast<Index>(columns_.size()); }
-  Index parameter_columns() const { return parameter_columns_; }
-  Index value_columns() const { return value_columns_; }
-
-  Matrix<T> make_activations() const { return {rows(), parameter_columns_}; }
-  Matrix<T> make_attention() const {
-    return {rows() * heads(), tokens_};
-  }  // row (example m + head) k + token
-  Matrix<T> make_phi() const { return {rows(), value_columns_}; }
-
-  // z = X parameters, p the attention, phi (n k, b).
-  void evaluate(MatrixView<const T> parameters, MatrixView<T> z, MatrixView<T> p, MatrixView<T> phi) const;
-  // dphi (n k, b) along dparameters.
-  void derivative(MatrixView<const T> z, MatrixView<const T> p, MatrixView<const T> dparameters,
-                  MatrixView<T> dphi) const;
+  void evaluate(In parameters, Out z, Out p, Out phi) const;
+  void derivative(In z, In p, In dparameters, Out dphi) const;
   // dparameters (d, 2 a + b) = sum over rows of <g, dPhi / dparameters>, g (n k, b).
-  void adjoint(MatrixView<const T> z, MatrixView<const T> p, MatrixView<const T> g,
-               MatrixView<T> dparameters) const;
+  void adjoint(In z, In p, In g, Out dparameters) const;
 
  private:
-  struct Block {
-    Index first, count;  // examples
-  };
-  std::vector<Block> blocks_of(Index first, Index count) const;
-  MatrixView<const T> attention(MatrixView<const T> p, Index example, Index head) const {
-    return p.block((example * heads() + head) * tokens_, 0, tokens_, tokens_);
-  }
-  MatrixView<T> attention(MatrixView<T> p, Index example, Index head) const {
-    return p.block((example * heads() + head) * tokens_, 0, tokens_, tokens_);
-  }
-  void normalise(MatrixView<T> logits) const;
-  template <class Work>
-  void over_examples(Work&& work) const;
+  using typename ExampleMap<T>::Block;
 
-  MatrixView<const T> x_;
-  Index tokens_;
   backend::HeadRanks ranks_;
   std::vector<backend::HeadColumns> columns_;
-  Index parameter_columns_, value_columns_;
-  int threads_;
 };
 
 // F (n k, e), a few thousand rows at a time.

@@ -1,44 +1,27 @@
-// The recovery problem of backend/layer_problem.hpp in the factors Q, K and V, on the processor. O takes the
-// place of W: O is eliminated.
+// The recovery problem of backend/layer_problem.hpp in the factors Q, K and V, on the processor.
+//
+// One product with J^T P_perp J costs 20 n k d^2 flops for a = b = d = e. The equations of a step need few
+// digits, so most are solved in float.
 #pragma once
 
-#include <memory>
-
+#include "cpu/layer/activation_problem.hpp"
 #include "cpu/layer/factor_map.hpp"
-#include "cpu/layer/readout_problem.hpp"
 
 namespace headlens::cpu {
 
-struct FactorPoint final : ReadoutPoint {  // parameters (d, 2 a + b), w = O (b, e), phi (n k, b)
-  using ReadoutPoint::ReadoutPoint;
-  Matrix<double> z;  // (n k, 2 a + b) X parameters
-  Matrix<double> p;  // (n m k, k)
-};
-inline FactorPoint& as_factor_point(backend::LayerPoint& point) { return static_cast<FactorPoint&>(point); }
-inline const FactorPoint& as_factor_point(const backend::LayerPoint& point) {
-  return static_cast<const FactorPoint&>(point);
-}
+using FactorPoint = ActivationPoint;  // parameters (d, 2 a + b), w = O (b, e), phi (n k, b)
 
-class FactorProblem final : public ReadoutProblem {
+class FactorProblem final : public ActivationProblem<FactorMap<double>> {
  public:
-  FactorProblem(const backend::LayerExamples& examples, backend::HeadRanks ranks, int threads);
+  FactorProblem(const backend::LayerExamples& examples, const backend::HeadRanks& ranks, int threads)
+      : ActivationProblem(examples, {examples.x, examples.tokens, ranks, threads}, threads) {}
 
-  Index tokens() const override { return map_.tokens(); }
-  Index heads() const override { return ranks_.heads(); }
-  double unknowns() const override { return static_cast<double>(dim() * ranks_.parameter_columns()); }
-
-  std::unique_ptr<backend::LayerPoint> make_point() const override;
-  void linearise(backend::LayerPoint&) const override {}  // evaluate() keeps all that derivatives need
-  void gradient(const backend::LayerPoint& point, MatrixView<double> dp) const override;
   std::unique_ptr<backend::LinearModel> make_linear_model() const override;
 
-  const backend::HeadRanks& ranks() const { return ranks_; }
-
- private:
-  void make_features(ReadoutPoint& point) const override;
-
-  backend::HeadRanks ranks_;
-  FactorMap<double> map_;
+  const backend::HeadRanks& ranks() const { return map().ranks(); }
 };
+
+template <class T>
+using FactorTangent = ActivationTangent<T, FactorMap>;
 
 }  // namespace headlens::cpu

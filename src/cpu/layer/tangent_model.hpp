@@ -25,8 +25,8 @@ Matrix<T> converted(MatrixView<const double> from) {
   return out;
 }
 
-// Tangent<T>: move_to(point), derivative, project, adjoint, and orthonormal() where the preconditioner asks
-// for it.
+// Tangent<T>: move_to(point), derivative, project, adjoint. The preconditioner is refreshed from a point, or
+// from the point and the tangent in float.
 template <class Problem, class Point, template <class> class Tangent, class Preconditioner>
 class TangentModel final : public backend::LinearModel {
  public:
@@ -41,7 +41,7 @@ class TangentModel final : public backend::LinearModel {
     if constexpr (requires { preconditioner_.refresh(problem_, point); })
       preconditioner_.refresh(problem_, point);
     else
-      preconditioner_.refresh(problem_, point, at_point(single_).orthonormal());
+      preconditioner_.refresh(problem_, point, at_point(single_));
   }
   void shift_preconditioner(double mu) override { preconditioner_.shift(mu); }
   backend::Step solve(const Matrix<double>& gradient, double mu, double tolerance, int cap,

@@ -96,7 +96,8 @@ Place look(const backend::FactorDescent& machine, const Split& held, const Facto
   return out;
 }
 
-// The first held-out examples only: a look is to cost less than the steps between two looks.
+}  // namespace
+
 Split few_held_out(const Split& split) {
   Split out = split;
   const Index rows = std::min(split.held_x.rows, kLookedAt * split.tokens);
@@ -105,8 +106,6 @@ Split few_held_out(const Split& split) {
   if (split.is_partial()) out.held_seen = split.held_seen.block(0, 0, rows, split.held_y.cols);
   return out;
 }
-
-}  // namespace
 
 DescentResult descend(const Split& split, Factors start, const DescentOptions& options, std::uint64_t seed,
                       Successor& newton, Effort& effort) {

@@ -40,6 +40,9 @@ class Successor {
   virtual bool take_over(const Factors& factors, Try which) = 0;
 };
 
+// The first held-out examples only: a look is to cost less than the steps between two looks.
+Split few_held_out(const Split& split);
+
 DescentResult descend(const Split& split, Factors start, const DescentOptions& options, std::uint64_t seed,
                       Successor& newton, Effort& effort);
 

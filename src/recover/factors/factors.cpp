@@ -13,18 +13,6 @@
 namespace headlens::recovery {
 namespace {
 
-Matrix<double> copy_view(MatrixView<const double> a) {
-  Matrix<double> out(a.rows, a.cols);
-  copy_rows(a, out.view());
-  return out;
-}
-
-Matrix<double> product(Trans trans_a, Trans trans_b, MatrixView<const double> a, MatrixView<const double> b) {
-  Matrix<double> out(trans_a == Trans::no ? a.rows : a.cols, trans_b == Trans::no ? b.cols : b.rows);
-  gemm(trans_a, trans_b, 1.0, a, b, 0.0, out.view());
-  return out;
-}
-
 // The first columns of u, each times its factor.
 Matrix<double> scaled_columns(MatrixView<const double> u, const std::vector<double>& factors, Index count) {
   Matrix<double> out(u.rows, count);
@@ -74,7 +62,7 @@ HeadFactors head_of(const Factors& f, Index head) {
 
 OwnHead own_head(const Factors& f, Index head) {
   const HeadFactors h = head_of(f, head);
-  return {copy_view(h.q), copy_view(h.k), copy_view(h.v), copy_view(h.o)};
+  return {copy_of<double>(h.q), copy_of<double>(h.k), copy_of<double>(h.v), copy_of<double>(h.o)};
 }
 
 Factors assemble(const std::vector<OwnHead>& heads, const backend::HeadRanks& like) {
@@ -128,7 +116,8 @@ OwnHead balanced(const OwnHead& head, double theta_share, double w_share) {
       turned(i, j) = keys.right(j, i) * keys.values[static_cast<std::size_t>(j)];
   const Svd theta = product_svd(head.q, turned);
   if (!keys.ok || !theta.ok || !w.ok)  // not finite: nothing to balance
-    return {copy_view(head.q), copy_view(head.k), copy_view(head.v), copy_view(head.o)};
+    return {copy_of<double>(head.q), copy_of<double>(head.k), copy_of<double>(head.v),
+            copy_of<double>(head.o)};
   const Index logits = theta.values.empty() ? 0 : count_above(theta.values, theta_share);
   const Index values = std::max<Index>(1, count_above(w.values, w_share));
   std::vector<double> roots;
@@ -136,8 +125,8 @@ OwnHead balanced(const OwnHead& head, double theta_share, double w_share) {
   OwnHead out;
   out.q = scaled_columns(theta.left.view(), roots, logits);
   out.k = scaled_columns(product(Trans::no, Trans::yes, keys.left.view(), theta.right.view()), roots, logits);
-  out.v = copy_view(w.left.view().block(0, 0, w.left.rows(), values));
-  out.o = copy_view(w.right.view().block(0, 0, values, w.right.cols()));
+  out.v = copy_of<double>(w.left.view().block(0, 0, w.left.rows(), values));
+  out.o = copy_of<double>(w.right.view().block(0, 0, values, w.right.cols()));
   for (Index i = 0; i < values; ++i)
     for (Index j = 0; j < out.o.cols(); ++j) out.o(i, j) *= w.values[static_cast<std::size_t>(i)];
   return out;
@@ -152,6 +141,19 @@ Factors balanced(const Factors& f, double theta_share, double w_share, int threa
   out.train_error = f.train_error;
   out.held_out_error = f.held_out_error;
   return out;
+}
+
+OwnHead cut_to(const OwnHead& head, Index logits, Index values) {
+  const Index d = head.v.rows(), a = std::min(logits, head.q.cols()), b = std::min(values, head.v.cols());
+  return {copy_of<double>(head.q.view().block(0, 0, d, a)), copy_of<double>(head.k.view().block(0, 0, d, a)),
+          copy_of<double>(head.v.view().block(0, 0, d, b)),
+          copy_of<double>(head.o.view().block(0, 0, b, head.o.cols()))};
+}
+
+Factors cut_to(const Factors& f, Index rank) {
+  std::vector<OwnHead> heads;
+  for (Index i = 0; i < f.heads(); ++i) heads.push_back(cut_to(own_head(f, i), rank, rank));
+  return assemble(heads, f.ranks);
 }
 
 double factored_product(MatrixView<const double> a, MatrixView<const double> b, MatrixView<const double> c,

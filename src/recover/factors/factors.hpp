@@ -46,6 +46,10 @@ Factors random_factors(Index dim, Index outputs, Index heads, Index rank, std::u
 OwnHead balanced(const OwnHead& head, double theta_share = 0, double w_share = 0);
 Factors balanced(const Factors& factors, double theta_share = 0, double w_share = 0, int threads = 1);
 
+// The largest singular values of a balanced head, or of all heads.
+OwnHead cut_to(const OwnHead& head, Index logits, Index values);
+Factors cut_to(const Factors& factors, Index rank);
+
 // <A B^T, C D^T> from the columns alone.
 double factored_product(MatrixView<const double> a, MatrixView<const double> b, MatrixView<const double> c,
                         MatrixView<const double> d);

@@ -3,18 +3,22 @@
 //
 //   Theta = sum_i |W_i| Theta_i / sum_i |W_i|,     W = sum_i W_i,
 //
-// cut to the rank they had. Heads with hardly any W are dropped.
+// cut to the rank they had. Heads with hardly any W are dropped. Which of the others are one is seen from the
+// held-out error that a layer with fewer heads has.
 #pragma once
 
+#include <functional>
 #include <optional>
 
 #include "recover/factors/factors.hpp"
 
 namespace headlens::recovery {
 
+using HeldOutError = std::function<double(const Factors&)>;
+
 // wanted: how many heads there are to be, if that is known. More are merged or dropped until so many are
-// left; without it only heads that are clearly one are merged.
-Factors merge_heads(const Factors& factors, std::optional<Index> wanted);
+// left; without it, as long as the held-out error hardly grows.
+Factors merge_heads(const Factors& factors, std::optional<Index> wanted, const HeldOutError& error);
 
 // <Theta_i, Theta_j> / |Theta_i| |Theta_j| of two heads.
 double theta_cosine(const HeadFactors& a, const HeadFactors& b);

@@ -187,6 +187,7 @@ Challenge test_noise(const Split& white, const Outside& outside, double equation
   const Factors other = matched_to(
       best, polish(white, second.best, {.damping = 1e-6, .ridge = 1e-12}, "polish", effort).factors);
   out.agrees = factor_distance(other, best, effort.threads()) < kAgreement;
+  if (!out.agrees) return out;
   const FactorBars errors = timed_in(certificate, "error bars", [&] {
     return factor_bars(white, best, LabelsAre::noisy, options.seed, effort);
   });
@@ -214,8 +215,27 @@ void reserve(const Split& split, const RecoverOptions& options, Effort& effort, 
 
 Whitening whitening_of(const Split& split, const RecoverOptions& options, int threads) {
   if (options.bias) return whiten_centred(split, threads);
-  return std::isfinite(second_moment_ratio(split, threads)) ? whiten(split, threads)
-                                                            : whiten_span(split, threads);
+  return whiten_what_is_seen(split, threads);
+}
+
+struct Judgement {
+  Proof proof;
+  Challenge noise;
+  std::vector<HeadBound> bars;
+};
+// Proves a layer that explains its labels; tells noise from a wrong model otherwise.
+void judge(const Split& white, const Outside& outside, const RecoverOptions& options, Effort& effort,
+           FactorSearch& search, Judgement& out, Certificate& certificate) {
+  Factors& best = search.best;
+  best.train_error = error_on(white.train(), best, effort.context());  // Newton has seen the first examples
+  if (best.held_out_error < kProof) {
+    out.proof = timed_in(certificate, "challenge", [&] {
+      return prove_factors(white, outside, best, search.equations, options, effort);
+    });
+    out.bars = out.proof.relative;
+  } else if (!effort.expired() && search.at_minimum && !overfits(search)) {
+    out.noise = test_noise(white, outside, search.equations, options, effort, best, out.bars, certificate);
+  }
 }
 
 }  // namespace
@@ -247,22 +267,11 @@ bool recover_factors(const Split& given, const Units& given_units, const Recover
   const Outside outside{whitening, units};
 
   FactorSearch search;
-  Factors& best = search.best;
-  Proof proof;
-  Challenge noise;
-  std::vector<HeadBound> bars;
+  const Factors& best = search.best;
+  Judgement judged;
   const bool finished = effort.in_time([&] {
     search_factors(white, options, effort, certificate, search);
-    // Newton has seen the first examples only.
-    best.train_error = error_on(white.train(), best, effort.context());
-    if (best.held_out_error < kProof) {
-      proof = timed_in(certificate, "challenge", [&] {
-        return prove_factors(white, outside, best, search.equations, options, effort);
-      });
-      bars = proof.relative;
-    } else if (!effort.expired() && search.at_minimum) {
-      noise = test_noise(white, outside, search.equations, options, effort, best, bars, certificate);
-    }
+    judge(white, outside, options, effort, search, judged, certificate);
   });
   if (best.heads() == 0) {
     certificate.status = RecoveryStatus::stalled;
@@ -271,7 +280,7 @@ bool recover_factors(const Split& given, const Units& given_units, const Recover
     return true;
   }
   const bool late = !finished || effort.expired();
-  certificate.status = status_of(search, noise, proof, late);
+  certificate.status = status_of(search, judged.noise, judged.proof, late);
   const bool dense_may_do = options.rank == "auto" && split.train_x.cols <= kDenseFallback &&
                             effort.context().machine.recovers_all_entries();
   if (!is_certified(certificate.status) && !late && !(best.held_out_error < kProof) && dense_may_do) {
@@ -281,7 +290,8 @@ bool recover_factors(const Split& given, const Units& given_units, const Recover
     return false;
   }
   const Factors found = outside.take(best);
-  describe({split, white, found, options, search, noise, proof, bars, effort.threads()}, late, recovery);
+  describe({split, white, found, options, search, judged.noise, judged.proof, judged.bars, effort.threads()},
+           late, recovery);
   return true;
 }
 

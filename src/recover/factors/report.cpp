@@ -85,9 +85,7 @@ RecoveryStatus status_of(const FactorSearch& search, const Challenge& noise, con
   if (expired) return RecoveryStatus::stalled;
   if (noise.leaves_noise && noise.agrees && noise.returns && noise.bars_tell)
     return RecoveryStatus::approximate;
-  return search.end == DescentEnd::overfits || search.best.train_error < 0.5 * search.best.held_out_error
-             ? RecoveryStatus::needs_more_examples
-             : RecoveryStatus::not_identified;
+  return overfits(search) ? RecoveryStatus::needs_more_examples : RecoveryStatus::not_identified;
 }
 
 bool is_certified(RecoveryStatus status) {

@@ -12,10 +12,10 @@
 namespace headlens::recovery {
 namespace {
 
-constexpr Index kUsualHeads = 8;     // rank d / 8 where the number of heads is not known
-constexpr double kTrim = 30;         // singular values below so many errors, as shares, belong to no head
-constexpr double kNoTrim = 1e-9;     // and never those above this share once all digits are there
-constexpr double kRounding = 1e-11;  // held-out errors below this are all the same
+constexpr Index kUsualHeads = 8;      // rank d / 8 where the number of heads is not known
+constexpr double kTrim = 30;          // singular values below so many errors, as shares, belong to no head
+constexpr double kNoTrim = 1e-9;      // and never those above this share once all digits are there
+constexpr double kSameError = 1e-11;  // held-out errors below this are all the same
 constexpr int kMostStarts = 4;
 constexpr int kMostRounds = 4;  // of reducing
 // Newton near a layer wins a digit per step. A step that does not halve the error means that descent has to
@@ -47,7 +47,12 @@ class Newton final : public Successor {
  public:
   Newton(const Split& white, const RecoverOptions& options, Effort& effort, Certificate& certificate,
          FactorSearch& found)
-      : white_(white), options_(options), effort_(effort), certificate_(certificate), found_(found) {}
+      : white_(white),
+        few_(few_held_out(white)),
+        options_(options),
+        effort_(effort),
+        certificate_(certificate),
+        found_(found) {}
 
   void look(const Factors& descended) override {
     if (found_.best.heads() == 0) found_.best = copy_of(descended);
@@ -59,9 +64,8 @@ class Newton final : public Successor {
 
  private:
   bool polish_from(const Factors& descended, Try which) {
-    const Factors start = timed_in(certificate_, "reduce", [&] {
-      return balanced(merge_heads(descended, options_.heads), 0, 0, effort_.threads());
-    });
+    const Factors start = timed_in(
+        certificate_, "reduce", [&] { return trimmed(balanced(merge(descended), 0, 0, effort_.threads())); });
     Polished next =
         timed_in(certificate_, "polish", [&] { return newton(start, which, descended.held_out_error); });
     keep(next, which);
@@ -75,6 +79,17 @@ class Newton final : public Successor {
     }
     return next.factors.held_out_error < kProof;
   }
+  Factors merge(const Factors& factors) {
+    return merge_heads(factors, options_.heads, [&](const Factors& fewer) { return error_on_few(fewer); });
+  }
+  // Ranks usually add up to d. Where the number of heads was not known, their first rank was a guess.
+  Factors trimmed(Factors factors) {
+    const Index d = factors.dim(), usual = (d + layer_heads(factors) - 1) / layer_heads(factors);
+    if (options_.heads || options_.rank != "auto" || usual >= first_rank(white_, options_)) return factors;
+    Factors fewer = cut_to(factors, usual + (options_.bias ? 1 : 0));
+    return error_on_few(fewer) < kSameNoise * error_on_few(factors) ? std::move(fewer) : std::move(factors);
+  }
+  double error_on_few(const Factors& factors) { return error_on(few_.held(), factors, effort_.context()); }
   // To the digits that show surplus ranks. An early try that wins little at first is given up; one that wins
   // much and then stops has come to the noise, and goes on until that is certain.
   Polished newton(const Factors& start, Try which, double error) {
@@ -91,15 +106,15 @@ class Newton final : public Successor {
   Polished reduce(Polished found) {
     const double share = std::max(kNoTrim, kTrim * found.factors.held_out_error);
     if (!(share < 0.5)) return found;
-    const Factors fewer = balanced(merge_heads(without_faint_logits(found.factors, share), options_.heads),
-                                   share, share, effort_.threads());
+    const Factors fewer =
+        balanced(merge(without_faint_logits(found.factors, share)), share, share, effort_.threads());
     const bool same =
         fewer.ranks.logits == found.factors.ranks.logits && fewer.ranks.values == found.factors.ranks.values;
-    const bool done = found.factors.held_out_error < kRounding || found.status == LmStatus::minimum;
+    const bool done = found.factors.held_out_error < kSameError || found.status == LmStatus::minimum;
     if (same && done) return found;
     Polished trimmed = polish_enough(fewer, kOn, "reduce");
     const double before = found.factors.held_out_error;
-    if (trimmed.factors.held_out_error < std::max(kRounding, 0.5 * before)) return trimmed;
+    if (trimmed.factors.held_out_error < std::max(kSameError, 0.5 * before)) return trimmed;
     if (found.status != LmStatus::converged) return found;
     // Newton stopped where surplus ranks show, and they are none, or noise comes first: on with all of them.
     Polished all = same ? std::move(trimmed) : polish_enough(found.factors, kOn, "reduce");
@@ -120,7 +135,7 @@ class Newton final : public Successor {
   // Of two that are at rounding the later one has fewer heads or ranks. Noise may let an early try end a
   // little below a whole one; that the whole one won nothing more then tells of both.
   void keep(const Polished& next, Try which) {
-    const double best = std::max(found_.best.held_out_error, kRounding), error = next.factors.held_out_error;
+    const double best = std::max(found_.best.held_out_error, kSameError), error = next.factors.held_out_error;
     const bool better = !polished_ || error <= best;
     const bool ended =
         next.status == LmStatus::minimum || (next.status == LmStatus::stalled && which == Try::last);
@@ -132,6 +147,7 @@ class Newton final : public Successor {
   }
 
   const Split& white_;
+  const Split few_;
   const RecoverOptions& options_;
   Effort& effort_;
   Certificate& certificate_;
@@ -144,6 +160,10 @@ class Newton final : public Successor {
 
 Index descent_heads(const RecoverOptions& options) {
   return options.heads ? (3 * *options.heads + 1) / 2 : options.max_heads;
+}
+
+bool overfits(const FactorSearch& search) {
+  return search.end == DescentEnd::overfits || search.best.train_error < 0.5 * search.best.held_out_error;
 }
 
 Index first_rank(const Split& split, const RecoverOptions& options) {

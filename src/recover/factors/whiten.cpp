@@ -33,17 +33,12 @@ SymmetricEigen second_moment(const Split& split, int threads) {
   return symmetric_eigen(moment.view());
 }
 
-}  // namespace
-
-double second_moment_ratio(const Split& split, int threads) {
-  const SymmetricEigen eigen = second_moment(split, threads);
-  const bool full = eigen.ok() && eigen.values.front() > kNothing * eigen.values.back();
-  return full ? eigen.values.back() / eigen.values.front() : std::numeric_limits<double>::infinity();
+bool spans_all(const SymmetricEigen& eigen) {
+  return eigen.ok() && eigen.values.front() > kNothing * eigen.values.back();
 }
 
-Whitening whiten(const Split& split, int threads) {
+Whitening whiten_by(const SymmetricEigen& eigen, const Split& split, int threads) {
   const Index d = split.train_x.cols;
-  const SymmetricEigen eigen = second_moment(split, threads);
   Whitening out;
   const double largest = eigen.ok() ? eigen.values.back() : 0;
   if (!(largest > 0)) return out;
@@ -64,9 +59,8 @@ Whitening whiten(const Split& split, int threads) {
   return out;
 }
 
-Whitening whiten_span(const Split& split, int threads) {
+Whitening whiten_span_by(const SymmetricEigen& eigen, const Split& split, int threads) {
   const Index d = split.train_x.cols;
-  const SymmetricEigen eigen = second_moment(split, threads);
   require(eigen.ok() && eigen.values.back() > 0, "X: all tokens of the training examples are zero");
   const auto seen = [&](Index j) {
     return eigen.values[static_cast<std::size_t>(j)] > kNothing * eigen.values.back();
@@ -82,6 +76,27 @@ Whitening whiten_span(const Split& split, int threads) {
   out.train_x = turned(split.train_x, out.turn, threads);
   out.held_x = turned(split.held_x, out.turn, threads);
   return out;
+}
+
+}  // namespace
+
+double second_moment_ratio(const Split& split, int threads) {
+  const SymmetricEigen eigen = second_moment(split, threads);
+  return spans_all(eigen) ? eigen.values.back() / eigen.values.front()
+                          : std::numeric_limits<double>::infinity();
+}
+
+Whitening whiten(const Split& split, int threads) {
+  return whiten_by(second_moment(split, threads), split, threads);
+}
+
+Whitening whiten_span(const Split& split, int threads) {
+  return whiten_span_by(second_moment(split, threads), split, threads);
+}
+
+Whitening whiten_what_is_seen(const Split& split, int threads) {
+  const SymmetricEigen eigen = second_moment(split, threads);
+  return spans_all(eigen) ? whiten_by(eigen, split, threads) : whiten_span_by(eigen, split, threads);
 }
 
 Whitening whiten_centred(const Split& with_ones, int threads) {

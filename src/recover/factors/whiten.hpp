@@ -17,6 +17,8 @@ struct Whitening {
 Whitening whiten(const Split& split, int threads);
 // In s coordinates of the span of the tokens: T (d, s), T^T C T = 1. Error if all tokens are zero.
 Whitening whiten_span(const Split& split, int threads);
+// The first where the tokens span all directions, else the second.
+Whitening whiten_what_is_seen(const Split& split, int threads);
 // Of tokens whose last coordinate is 1, which stays: x' = (x - mean) T with T^T C T = 1, C the covariance, in
 // s coordinates of the span of x - mean. The turn is (d + 1, s + 1).
 Whitening whiten_centred(const Split& with_ones, int threads);

@@ -275,8 +275,7 @@ bool wants_variant(const RecoverOptions& options, const Examples& examples) {
 }
 
 Whitening variant_whitening(const Split& split, int threads) {
-  const bool all = std::isfinite(second_moment_ratio(split, threads));
-  return all ? whiten(split, threads) : whiten_span(split, threads);
+  return whiten_what_is_seen(split, threads);
 }
 
 void recover_variant(const Examples& scaled, const Split& split, const Units& units,

@@ -103,6 +103,19 @@ HeadBound relative_bound(const VariantOutside& outside, const VariantCandidate& 
           relative_to_truth(std::max(bar(b), least.w), norm_of(block_of(w, shape.dim, head)))};
 }
 
+// Of even and of uneven noise, where both were drawn.
+HeadBound widest_bound(const VariantOutside& outside, const VariantCandidate& candidate,
+                       const LabelResponse& found, Index head, VariantLabels labels, double size,
+                       const HeadBound& least) {
+  HeadBound out;
+  for (const std::vector<ErrorDraw>* set : {&found.drawn, &found.uneven}) {
+    if (set->empty()) continue;
+    const HeadBound one = relative_bound(outside, candidate, *set, head, labels, size, least);
+    out = {std::max(out.theta, one.theta), std::max(out.w, one.w)};
+  }
+  return out;
+}
+
 }  // namespace
 
 VariantBars variant_bars(const VariantData& data, const VariantOutside& outside,
@@ -147,14 +160,8 @@ VariantBars variant_bars(const VariantData& data, const VariantOutside& outside,
   const WeakDirections weak = follow(*found.model, weakest, problem->rows(), problem->outputs());
   for (Index i = 0; i < shape.heads; ++i) {
     const HeadBound unit = exact ? worst_error(outside, candidate, weak, i) : HeadBound{};
-    HeadBound least{worst * unit.theta, worst * unit.w}, widest;
-    for (const std::vector<ErrorDraw>* set : {&found.drawn, &found.uneven}) {
-      if (set->empty()) continue;
-      const HeadBound one =
-          relative_bound(outside, candidate, *set, i, labels, exact ? left : out.noise, least);
-      widest = {std::max(widest.theta, one.theta), std::max(widest.w, one.w)};
-    }
-    out.relative.push_back(widest);
+    out.relative.push_back(widest_bound(outside, candidate, found, i, labels, exact ? left : out.noise,
+                                        {worst * unit.theta, worst * unit.w}));
   }
   return out;
 }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "linalg/slice.hpp"
 #include "linalg/svd.hpp"
 #include "linalg/vector_space.hpp"
 #include "match/evaluate.hpp"
@@ -16,10 +17,6 @@ namespace {
 constexpr Index kMostHeads = 12, kMostTokens = 12;
 constexpr double kNothing = 1e-12;  // of the largest singular value: rounding
 constexpr std::size_t kMostPoints = 400;
-
-MatrixView<const double> slice(const Array& array, Index i) {
-  return {array.data<double>() + i * array.dim(1) * array.dim(2), array.dim(1), array.dim(2)};
-}
 
 // Of A B^T; of A where B is empty.
 std::vector<double> values_of(MatrixView<const double> a, const Matrix<double>& b) {

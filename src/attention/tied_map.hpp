@@ -1,0 +1,81 @@
+// A layer whose heads share keys and values in groups, as a function of all its factors at once, for a fixed
+// set of examples. Head i of group g has
+//
+//   P_i = softmax(q_i k_g^T),   Phi_i = P_i v_g,   F = [Phi_1 .. Phi_m | 1] O,
+//
+// with q_i, k_g, v_g the columns of Z = X [Q_1 .. Q_m | K_1 .. K_g | V_1 .. V_g], turned by their positions
+// where there are rotary positions. With biases, tokens have a last coordinate 1 and Phi a last column of
+// ones, whose row of O is the constant c. Along dZ, and for the adjoint of G,
+//
+//   dL = dq k^T + q dk^T,  dP = P * (dL - <P, dL>),  dPhi_i = dP v + P dv
+//   C = P * (G_i v^T - <P, G_i v^T>),  dq_i = C k,  dk_g = sum_i C^T q_i,  dv_g = sum_i P^T G_i
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "attention/example_map.hpp"
+
+namespace headlens {
+
+struct TiedShape {
+  Index rows = 0;  // of Q, K and V: coordinates of a token, and one more with biases
+  Index outputs = 0;
+  Index heads = 0, groups = 0;  // groups of equally many heads, one after another
+  Index rank = 0, value_rank = 0;
+  bool bias = false;
+  Mask mask = Mask::none;
+  std::optional<Rotary> rotary = {};
+
+  Index shared() const { return heads / groups; }
+  Index group(Index head) const { return head / shared(); }
+  Index q(Index head) const { return head * rank; }  // columns of the parameters
+  Index k(Index of_group) const { return (heads + of_group) * rank; }
+  Index v(Index of_group) const { return (heads + groups) * rank + of_group * value_rank; }
+  Index columns() const { return v(groups); }
+  Index features() const { return heads * value_rank + (bias ? 1 : 0); }
+  Index dim() const { return rows - (bias ? 1 : 0); }
+  // Numbers that a checkpoint of such a layer holds, and that change its outputs: key biases do not, without
+  // rotary positions, and value biases are a part of the constant.
+  double parameters() const;
+  ExampleMapShape map_shape() const { return {heads, columns(), features(), mask, rotary, rank}; }
+};
+
+// All numbers of one layer.
+struct TiedLayer {
+  TiedShape shape;
+  Matrix<double> parameters;  // (rows, columns)
+  Matrix<double> readout;     // O (features, e)
+};
+TiedLayer copy_of(const TiedLayer& layer);
+
+template <class T>
+class TiedMap final : public ExampleMap<T> {
+ public:
+  using typename ExampleMap<T>::In;
+  using typename ExampleMap<T>::Out;
+  TiedMap(In x, Index tokens, const TiedShape& shape, const std::vector<Index>& lengths, int threads);
+  // The same map for the same tokens in another precision.
+  template <class U>
+  TiedMap<U> converted(MatrixView<const U> x) const {
+    return {x, this->tokens_, shape_, this->lengths_, this->threads_};
+  }
+  const TiedShape& shape() const { return shape_; }
+
+  void evaluate(In parameters, Out z, Out p, Out phi) const;
+  void derivative(In z, In p, In dparameters, Out dphi) const;
+  void adjoint(In z, In p, In g, Out dparameters) const;
+
+ private:
+  using typename ExampleMap<T>::Block;
+  void images(In parameters, Block here, Out z) const;
+  void take_back(In z, In p, In g, Index example, Out back) const;
+
+  TiedShape shape_;
+};
+
+// F (n k, e), a few thousand rows at a time.
+Matrix<double> apply_tied(const TiedLayer& layer, MatrixView<const double> x, Index tokens,
+                          const std::vector<Index>& lengths, int threads);
+
+}  // namespace headlens
