@@ -39,6 +39,7 @@ Json member_json(const AutomaticMember& member) {
           {"gamma", member.relative_gamma},
           {"penalty", member.penalty},
           {"error", member.loo_error},
+          {"weight", member.weight},
           {"blocks", blocks}};
 }
 
@@ -54,7 +55,7 @@ Json report_json(const AutomaticFit& fit, const std::filesystem::path& file) {
           {"task", model.is_classifier() ? "classification" : "regression"},
           {"n", model.count},
           {"kept", model.support.query.dim(0)},
-          {"query", model.frame.given_query ? "given" : "mean"},
+          {"query", model.frame.given_query ? "given" : "zero"},
           {"loo_error", model.loo_error},
           {"loo_accuracy", optional_json(model.loo_accuracy)},
           {"members", members},

@@ -1,10 +1,11 @@
 // A model of sets that needs no options: everything is chosen on the training sets, by exact leave-one-out.
 //
 // Tokens are standardised over the training keys, clipped to +-3 deviations and divided by sqrt(d). A set is
-// described by blocks: averages of its keys by random softmax heads, whose scores have a deviation T; means
-// of random Fourier features of its keys; pools (mean, maximum, minimum, second moment, logarithm of the
-// size). A member is a kernel on some of the blocks, linear or exp(-gamma |Phi - Phi'|^2), with ridge and
-// intercept; the model is the mean of its members, the kernels with the smallest leave-one-out error:
+// described by blocks: averages of its keys by random softmax heads, whose scores have a deviation T, or by
+// their distance to the query; means and sums of random Fourier features of its keys; pools (mean, maximum,
+// minimum, second moment, logarithm of the size); variances along random directions. A member is a kernel on
+// some of the blocks, linear or exp(-gamma |Phi - Phi'|^2), with ridge and intercept; the model is a weighted
+// sum of its members, whose leave-one-out predictions are best together:
 //
 //   f(x) = b + sum_c sum_j K_c(x, z_j) a_cj        z_j: sets that are kept, all of them or random ones
 //
@@ -28,8 +29,23 @@
 namespace headlens {
 
 // One group of numbers that describes a set. `parameter`: the deviation T of the scores for attention, the
-// bandwidth for embedding (1 / its square, over the median squared distance of two keys).
-enum class BlockKind { attention, embedding, mean, maximum, minimum, second, size, query };
+// bandwidth for embedding and total (1 / its square, over the median squared distance of two keys), and beta
+// for nearest: weights softmax_k(-beta |x_k - q|^2 / that distance). total: sums where embedding has means.
+// centre and spread: the mean, and variances along the frequencies, of keys clipped to 30 deviations only.
+enum class BlockKind {
+  attention,
+  embedding,
+  mean,
+  maximum,
+  minimum,
+  second,
+  size,
+  query,
+  total,
+  nearest,
+  centre,
+  spread
+};
 std::string name(BlockKind kind);
 struct SetBlockInfo {
   BlockKind kind = BlockKind::attention;
@@ -43,12 +59,13 @@ struct AutomaticMember {
   double relative_gamma = 0;  // times the median of |Phi - Phi'|^2
   double penalty = 0;         // added to the diagonal of the kernel matrix
   double loo_error = 0;       // mean squared leave-one-out error of this member alone, on all sets
+  double weight = 0;          // what the member counts in the sum; its values hold the weight already
 };
 
 // What is learned of the tokens before any kernel.
 struct TokenFrame {
   Array mean, width;         // (d); width 0: the coordinate is constant and dropped
-  bool given_query = false;  // else the query of a set is the mean of its keys
+  bool given_query = false;  // else the query of a set is zero
   double score_unit = 1;     // one over the root mean square of q^T W_m x over the training keys
   double key_distance = 1;   // median squared distance of two keys
   Array head_queries;        // (d' + 1, M, r) of the d' coordinates that are left: W_m = Q_m K_m^T / sqrt(r)

@@ -190,19 +190,22 @@ class _Chosen:
         """Of every block (1 + N, width): what the query and each key have of it; their sum is the block."""
         root = np.sqrt(self.kept.sum())
         z = (tokens - self.tensors["mean"])[:, self.kept] / self.tensors["width"][self.kept]
+        wide = np.clip(z[1:], -30 / root, 30 / root)
         z = np.clip(z, -3 / root, 3 / root)
         x = z[1:]
-        query = z[0] if self.given else x.mean(0)
+        query = z[0] * self.given
         return {
             (kind, p): np.r_[query[None], np.zeros_like(x)]
             if kind == "query"
             else np.vstack([np.zeros((1, part.shape[1])), part])
             for kind, p in self.distinct
-            for part in [self._parts(kind, p, query, x)]
+            for part in [self._parts(kind, p, query, x, wide)]
         }
 
-    def _parts(self, kind: str, parameter: float, query: np.ndarray, x: np.ndarray) -> np.ndarray:
-        n = len(x)
+    def _parts(
+        self, kind: str, parameter: float, query: np.ndarray, x: np.ndarray, wide: np.ndarray
+    ) -> np.ndarray:
+        n, distance = len(x), float(self.meta["key_distance"])
         if kind == "attention":
             read = np.einsum("a,amr->mr", np.r_[query, 1], self.tensors["head_queries"])
             maps = np.einsum("mr,mrd->md", read, self.tensors["head_keys"]) / np.sqrt(read.shape[1])
@@ -210,12 +213,18 @@ class _Chosen:
             weights = np.exp(scores - scores.max(0))
             weights /= weights.sum(0)
             return (weights[:, :, None] * x[:, None, :]).reshape(n, -1)
-        if kind == "embedding":
-            phase = (
-                x @ self.tensors["frequencies"].T * np.sqrt(2 * parameter / float(self.meta["key_distance"]))
-            )
-            return np.hstack([np.cos(phase), np.sin(phase)]) / n
+        if kind in ("embedding", "total"):
+            phase = x @ self.tensors["frequencies"].T * np.sqrt(2 * parameter / distance)
+            return np.hstack([np.cos(phase), np.sin(phase)]) / (n if kind == "embedding" else 1)
+        if kind == "nearest":
+            scores = -parameter / distance * ((x - query) ** 2).sum(1)
+            weights = np.exp(scores - scores.max())
+            return weights[:, None] / weights.sum() * x
+        if kind == "spread":
+            along = (wide - wide.mean(0)) @ self.tensors["frequencies"].T
+            return along**2 / n
         if kind in ("maximum", "minimum"):
             best = x.argmax(0) if kind == "maximum" else x.argmin(0)
             return np.where(np.arange(n)[:, None] == best, x, 0.0)
-        return {"mean": x / n, "second": x * x / n, "size": np.full((n, 1), np.log(n) / n), "query": x}[kind]
+        plain = {"mean": x / n, "second": x * x / n, "centre": wide / n, "query": x}
+        return {**plain, "size": np.full((n, 1), np.log(n) / n)}[kind]

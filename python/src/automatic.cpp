@@ -23,6 +23,7 @@ nb::dict member_dict(const AutomaticMember& member) {
   out["gamma"] = member.relative_gamma;
   out["penalty"] = member.penalty;
   out["error"] = member.loo_error;
+  out["weight"] = member.weight;
   out["blocks"] = blocks;
   return out;
 }
@@ -40,7 +41,7 @@ nb::dict report_dict(const AutomaticModel& model) {
   out["task"] = model.is_classifier() ? "classification" : "regression";
   out["n"] = model.count;
   out["kept"] = model.support.query.dim(0);
-  out["query"] = model.frame.given_query ? "given" : "mean";
+  out["query"] = model.frame.given_query ? "given" : "zero";
   out["ridge"] = model.members.front().penalty;
   out["loo_error"] = model.loo_error;
   if (model.loo_accuracy) out["loo_accuracy"] = *model.loo_accuracy;

@@ -12,6 +12,13 @@ namespace {
 
 constexpr Index kSetsInTile = 32;
 
+void softmax(double* scores, Index size) {
+  const double most = *std::max_element(scores, scores + size);
+  double sum = 0;
+  for (Index k = 0; k < size; ++k) sum += scores[k] = std::exp(scores[k] - most);
+  for (Index k = 0; k < size; ++k) scores[k] /= sum;
+}
+
 // Averages of the keys by every head: weights softmax_k(T q^T W_m x_k / rms), W_m = Q_m K_m^T / sqrt(r).
 class Attention {
  public:
@@ -49,32 +56,43 @@ class Attention {
       }
     }
   }
-  static void softmax(double* scores, Index size) {
-    const double most = *std::max_element(scores, scores + size);
-    double sum = 0;
-    for (Index k = 0; k < size; ++k) sum += scores[k] = std::exp(scores[k] - most);
-    for (Index k = 0; k < size; ++k) scores[k] /= sum;
-  }
-
   const Array &queries_, &keys_;
   Index count_, rank_, d_;
   double unit_;
 };
 
-// Means over the keys of cos and sin of <w, x>, whose inner products are those of a Gaussian kernel of keys.
-void fill_embedding(const TokenFrame& frame, double parameter, const Tokens& tokens, Index set, double* out) {
+// Means or sums over the keys of cos and sin of <w, x>: inner products are those of a Gaussian kernel of
+// keys.
+void fill_embedding(const TokenFrame& frame, const SetBlockInfo& block, const Tokens& tokens, Index set,
+                    double* out) {
   const MatrixView<const double> keys = tokens.keys_of(set);
   const Index count = frame.frequencies.dim(0), d = keys.cols;
-  const double scale = std::sqrt(2 * parameter / frame.key_distance);
+  const double scale = std::sqrt(2 * block.parameter / frame.key_distance);
+  const double share = block.kind == BlockKind::total ? 1 : 1 / static_cast<double>(keys.rows);
   Matrix<double> phases(keys.rows, count);
   gemm(Trans::no, Trans::yes, scale, keys,
        MatrixView<const double>{frame.frequencies.data<double>(), count, d}, 0, phases);
   std::fill_n(out, 2 * count, 0.0);
   for (Index k = 0; k < keys.rows; ++k)
     for (Index f = 0; f < count; ++f) {
-      out[f] += std::cos(phases(k, f)) / static_cast<double>(keys.rows);
-      out[count + f] += std::sin(phases(k, f)) / static_cast<double>(keys.rows);
+      out[f] += std::cos(phases(k, f)) * share;
+      out[count + f] += std::sin(phases(k, f)) * share;
     }
+}
+
+// The average of the keys by weights softmax_k(-beta |x_k - q|^2 / distance).
+void fill_nearest(const TokenFrame& frame, double beta, const Tokens& tokens, Index set, double* out) {
+  const MatrixView<const double> keys = tokens.keys_of(set);
+  const double* query = tokens.queries.view().row(set);
+  std::vector<double> weights(static_cast<std::size_t>(keys.rows));
+  for (Index k = 0; k < keys.rows; ++k)
+    for (Index j = 0; j < keys.cols; ++j)
+      weights[static_cast<std::size_t>(k)] -=
+          beta / frame.key_distance * (keys(k, j) - query[j]) * (keys(k, j) - query[j]);
+  softmax(weights.data(), keys.rows);
+  std::fill_n(out, keys.cols, 0.0);
+  for (Index k = 0; k < keys.rows; ++k)
+    for (Index j = 0; j < keys.cols; ++j) out[j] += weights[static_cast<std::size_t>(k)] * keys(k, j);
 }
 
 void fill_pool(BlockKind kind, const Tokens& tokens, Index set, double* out) {
@@ -83,8 +101,12 @@ void fill_pool(BlockKind kind, const Tokens& tokens, Index set, double* out) {
     out[0] = std::log(static_cast<double>(keys.rows));
     return;
   }
-  if (kind == BlockKind::query) {
-    std::copy_n(tokens.queries.view().row(set), keys.cols, out);
+  const Matrix<double>* known = kind == BlockKind::query    ? &tokens.queries
+                                : kind == BlockKind::centre ? &tokens.centres
+                                : kind == BlockKind::spread ? &tokens.spreads
+                                                            : nullptr;
+  if (known) {
+    std::copy_n(known->view().row(set), kind == BlockKind::spread ? known->cols() : keys.cols, out);
     return;
   }
   for (Index j = 0; j < keys.cols; ++j) {
@@ -102,9 +124,12 @@ void fill_pool(BlockKind kind, const Tokens& tokens, Index set, double* out) {
   }
 }
 
+bool is_embedding(BlockKind kind) { return kind == BlockKind::embedding || kind == BlockKind::total; }
+
 Index block_width(const SetBlockInfo& block, const TokenFrame& frame, const Tokens& tokens) {
   if (block.kind == BlockKind::attention) return frame.head_keys.dim(0) * frame.head_keys.dim(2);
-  if (block.kind == BlockKind::embedding) return 2 * frame.frequencies.dim(0);
+  if (is_embedding(block.kind)) return 2 * frame.frequencies.dim(0);
+  if (block.kind == BlockKind::spread) return frame.frequencies.dim(0);
   return block.kind == BlockKind::size ? 1 : tokens.width();
 }
 
@@ -120,6 +145,30 @@ std::vector<double> squared_norms(MatrixView<const double> rows, int threads) {
 
 bool same_block(const SetBlockInfo& a, const SetBlockInfo& b) {
   return a.kind == b.kind && a.parameter == b.parameter;
+}
+
+}  // namespace
+
+Matrix<double> compute_block(const SetBlockInfo& block, const TokenFrame& frame, const Tokens& tokens,
+                             int threads) {
+  Matrix<double> out(tokens.count(), block_width(block, frame, tokens));
+  const Index n = tokens.count();
+  parallel_for(threads, (n + kSetsInTile - 1) / kSetsInTile, [&](Index tile, int) {
+    const Index first = tile * kSetsInTile, last = std::min(n, first + kSetsInTile);
+    if (block.kind == BlockKind::attention) {
+      Attention(frame, block.parameter).fill(tokens, first, last, out);
+      return;
+    }
+    for (Index i = first; i < last; ++i) {
+      if (is_embedding(block.kind))
+        fill_embedding(frame, block, tokens, i, out.view().row(i));
+      else if (block.kind == BlockKind::nearest)
+        fill_nearest(frame, block.parameter, tokens, i, out.view().row(i));
+      else
+        fill_pool(block.kind, tokens, i, out.view().row(i));
+    }
+  });
+  return out;
 }
 
 void add(Products& to, const Products& from, double weight, int threads) {
@@ -143,28 +192,6 @@ Products products_of(const SetBlockInfo& block, const TokenFrame& frame, const T
   const Matrix<double> right = compute_block(block, frame, b, threads);
   out.right = squared_norms(right, threads);
   multiply(Trans::no, Trans::yes, 1, left, right, 0, out.inner, threads);
-  return out;
-}
-
-}  // namespace
-
-Matrix<double> compute_block(const SetBlockInfo& block, const TokenFrame& frame, const Tokens& tokens,
-                             int threads) {
-  Matrix<double> out(tokens.count(), block_width(block, frame, tokens));
-  const Index n = tokens.count();
-  parallel_for(threads, (n + kSetsInTile - 1) / kSetsInTile, [&](Index tile, int) {
-    const Index first = tile * kSetsInTile, last = std::min(n, first + kSetsInTile);
-    if (block.kind == BlockKind::attention) {
-      Attention(frame, block.parameter).fill(tokens, first, last, out);
-      return;
-    }
-    for (Index i = first; i < last; ++i) {
-      if (block.kind == BlockKind::embedding)
-        fill_embedding(frame, block.parameter, tokens, i, out.view().row(i));
-      else
-        fill_pool(block.kind, tokens, i, out.view().row(i));
-    }
-  });
   return out;
 }
 

@@ -18,6 +18,12 @@ struct Products {
   std::vector<double> left, right;  // (n), (m)
 };
 
+// Of one block, not scaled. `b` may be `a`.
+Products products_of(const SetBlockInfo& block, const TokenFrame& frame, const Tokens& a, const Tokens& b,
+                     int threads);
+// to += weight from.
+void add(Products& to, const Products& from, double weight, int threads);
+
 // Products of several members, which may share blocks: every block is computed once. `b` may be `a`.
 std::vector<Products> block_products(const std::vector<AutomaticMember>& members, const TokenFrame& frame,
                                      const Tokens& a, const Tokens& b, int threads);

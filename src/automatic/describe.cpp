@@ -5,20 +5,22 @@
 
 namespace headlens {
 
+namespace {
+
+// The pools are one word: that of the first of them.
+std::string word_of(const SetBlockInfo& block, BlockKind first) {
+  const auto pool = [](BlockKind kind) { return kind >= BlockKind::mean && kind <= BlockKind::size; };
+  if (pool(block.kind) && pool(first)) return block.kind == first ? "pools" : "";
+  return block.parameter == 0 ? name(block.kind) : fmt::format("{} at {}", name(block.kind), block.parameter);
+}
+
+}  // namespace
+
 std::string describe(const AutomaticMember& member) {
   std::string out;
-  bool pools = false;
   for (const SetBlockInfo& block : member.blocks) {
-    if (block.kind == BlockKind::attention)
-      out += fmt::format("attention at {}", block.parameter);
-    else if (block.kind == BlockKind::embedding)
-      out += fmt::format("embedding at {}", block.parameter);
-    else if (block.kind == BlockKind::query)
-      out += " + query";
-    else if (!pools) {
-      out += out.empty() ? "pools" : " + pools";
-      pools = true;
-    }
+    const std::string word = word_of(block, member.blocks.front().kind);
+    if (!word.empty()) out += (out.empty() ? "" : " + ") + word;
   }
   return out + (member.gamma == 0 ? ", linear" : fmt::format(", gamma {}", member.relative_gamma));
 }

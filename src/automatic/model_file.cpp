@@ -18,7 +18,7 @@ namespace automatic {
 namespace {
 
 constexpr const char* kFormat = "headlens-automatic-model";
-constexpr const char* kVersion = "1";
+constexpr const char* kVersion = "2";
 
 // "attention 3 0.5; mean 0 1.2": kind, parameter and scale of every block.
 std::string blocks_text(const AutomaticMember& member) {
@@ -29,7 +29,7 @@ std::string blocks_text(const AutomaticMember& member) {
 }
 
 std::string member_text(const AutomaticMember& m) {
-  return fmt::format("{} {} {} {}", m.gamma, m.relative_gamma, m.penalty, m.loo_error);
+  return fmt::format("{} {} {} {} {}", m.gamma, m.relative_gamma, m.penalty, m.loo_error, m.weight);
 }
 
 std::vector<std::string> cut(const std::string& text, const std::string& between) {
@@ -98,7 +98,7 @@ class Reader {
 SetBlockInfo read_block(const Reader& reader, const std::string& key, const std::string& text) {
   const std::vector<std::string> words = cut(text, " ");
   require(words.size() == 3, reader.path(), ": metadata '", key, "' holds the block '", text, "'");
-  for (int kind = 0; kind <= static_cast<int>(BlockKind::query); ++kind)
+  for (int kind = 0; kind <= static_cast<int>(BlockKind::spread); ++kind)
     if (name(static_cast<BlockKind>(kind)) == words[0])
       return {static_cast<BlockKind>(kind), reader.number<double>(key, words[1]),
               reader.number<double>(key, words[2])};
@@ -112,12 +112,13 @@ AutomaticMember read_member(const Reader& reader, Index c) {
   for (const std::string& one : cut(reader.text(blocks), "; "))
     member.blocks.push_back(read_block(reader, blocks, one));
   const std::vector<std::string> words = cut(reader.text(key), " ");
-  require(words.size() == 4, reader.path(), ": metadata '", key, "' is '", reader.text(key),
-          "', expected 4 numbers");
+  require(words.size() == 5, reader.path(), ": metadata '", key, "' is '", reader.text(key),
+          "', expected 5 numbers");
   member.gamma = reader.number<double>(key, words[0]);
   member.relative_gamma = reader.number<double>(key, words[1]);
   member.penalty = reader.number<double>(key, words[2]);
   member.loo_error = reader.number<double>(key, words[3]);
+  member.weight = reader.number<double>(key, words[4]);
   require(member.gamma >= 0 && member.penalty > 0, reader.path(), ": metadata '", key,
           "' holds an impossible kernel: ", reader.text(key));
   return member;

@@ -76,21 +76,22 @@ Matrix<double> rows_of(MatrixView<const double> y, const std::vector<Index>& cho
 }
 
 // Tokens and the largest block of features; then whichever is more:
-// - screening: products of every list of blocks and of one block, and of every worker a kernel, eigenvectors
-//   and what LAPACK takes;
+// - screening: products of every block, and of every worker a kernel, eigenvectors and what LAPACK takes;
 // - fitting: of every member products with and among the kept sets, later its spectrum in their place, and
 //   what belongs to every output; of every worker kernels, features and eigenvectors beside that.
 double peak_bytes(const Sets& sets, Index outputs, bool classifier, Index kept, int workers) {
   const auto n = static_cast<double>(sets.count()), m = static_cast<double>(kept),
              d = static_cast<double>(sets.dim()), q = static_cast<double>(outputs);
   const auto members = static_cast<double>(most_members(classifier)),
-             lists = static_cast<double>(most_lists(classifier));
+             blocks = static_cast<double>(most_blocks(classifier));
   const double tokens = static_cast<double>(sets.total_keys()) * d;
   const double screened = static_cast<double>(std::min(sets.count(), kScreened));
-  const double screening = screened * screened * (lists + 1 + 6.0 * workers);
+  const double screening = screened * (screened * (blocks + 1 + 6.0 * workers) + 6 * blocks * q);
   const double fitting = (members + 1) * (n * m + m * m) + workers * (3 * n * m + 6 * m * m) +
                          (members + 4.0 * workers) * (n + m) * q;
-  return 8 * (2 * tokens + (n + m) * 200 * std::max(d, 2.0) + std::max(screening, fitting));
+  const double described = (n + m) * (d + static_cast<double>(kFrequencies) +
+                                      std::max(static_cast<double>(kHeads) * d, 2.0 * kFrequencies));
+  return 8 * (2 * tokens + described + std::max(screening, fitting));
 }
 
 // How many sets are kept, and how many workers have memory. The number of sets decides what the model is, so
@@ -148,34 +149,54 @@ std::vector<FittedMember> fit_members(AutomaticModel& model, const Tokens& token
   return out;
 }
 
-// The mean of the members: their coefficients over their number, and one intercept.
-void assemble(AutomaticModel& model, const std::vector<FittedMember>& fitted, MatrixView<const double> y) {
+// What every member counts, and what is added so that the leave-one-out predictions have the mean of y.
+struct Mixture {
+  std::vector<double> weights;  // of the members
+  std::vector<double> shift;    // (q)
+  Matrix<double> predictions;   // (n, q) leave-one-out, of the whole model
+};
+
+Mixture mix(const std::vector<FittedMember>& fitted, MatrixView<const double> y, bool classifier) {
+  std::vector<const Matrix<double>*> each;
+  for (const FittedMember& one : fitted) each.push_back(&one.loo.predictions);
+  Mixture out{weigh(each, y, classifier), std::vector<double>(static_cast<std::size_t>(y.cols)),
+              Matrix<double>(y.rows, y.cols)};
+  const std::vector<double> means = column_means(y);
+  for (Index o = 0; o < y.cols; ++o) {
+    const auto at = static_cast<std::size_t>(o);
+    for (std::size_t c = 0; c < each.size() && classifier; ++c)
+      out.shift[at] += out.weights[c] * (means[at] - column_means(*each[c])[at]);
+    for (Index i = 0; i < y.rows; ++i) {
+      out.predictions(i, o) = means[at] + out.shift[at];
+      for (std::size_t c = 0; c < each.size(); ++c)
+        out.predictions(i, o) += out.weights[c] * ((*each[c])(i, o) - means[at]);
+    }
+  }
+  return out;
+}
+
+// The weighted sum of the members, with one intercept: member c is mean y + sum_j (K_c(x, z_j) - mean) a_cj.
+void assemble(AutomaticModel& model, const std::vector<FittedMember>& fitted, const Mixture& mixture,
+              MatrixView<const double> y) {
   const auto members = static_cast<Index>(fitted.size());
   const Index m = fitted.front().values.rows(), q = y.cols;
   model.outputs = q;
   model.values = Array(DType::f64, {members, m, q});
   std::vector<double> intercept = column_means(y);
+  for (Index o = 0; o < q; ++o)
+    intercept[static_cast<std::size_t>(o)] += mixture.shift[static_cast<std::size_t>(o)];
   for (Index c = 0; c < members; ++c) {
     const FittedMember& one = fitted[static_cast<std::size_t>(c)];
+    model.members[static_cast<std::size_t>(c)].weight = mixture.weights[static_cast<std::size_t>(c)];
     for (Index j = 0; j < m; ++j)
       for (Index o = 0; o < q; ++o) {
-        const double value = one.values(j, o) / static_cast<double>(members);
+        const double value = one.values(j, o) * mixture.weights[static_cast<std::size_t>(c)];
         require(std::isfinite(value), "the fitted values overflow: scale the tokens or y");
         model.values.data<double>()[(c * m + j) * q + o] = value;
         intercept[static_cast<std::size_t>(o)] -= one.spectrum.means[static_cast<std::size_t>(j)] * value;
       }
   }
   model.intercept = Array::from(intercept, {q});
-}
-
-Matrix<double> mean_predictions(const std::vector<FittedMember>& fitted) {
-  const Matrix<double>& first = fitted.front().loo.predictions;
-  Matrix<double> out = Matrix<double>::zeros(first.rows(), first.cols());
-  for (const FittedMember& one : fitted)
-    for (Index i = 0; i < out.rows(); ++i)
-      for (Index o = 0; o < out.cols(); ++o)
-        out(i, o) += one.loo.predictions(i, o) / static_cast<double>(fitted.size());
-  return out;
 }
 
 AutomaticFit run(const LabelledSets& data, std::uint64_t seed, const backend::Context& context) {
@@ -194,12 +215,15 @@ AutomaticFit run(const LabelledSets& data, std::uint64_t seed, const backend::Co
   model.frame = learn_frame(sets, seed, context.threads);
   const std::vector<Index> screened = draw_sets(sets.count(), kScreened, seed, "automatic-screened");
   fit.screened = static_cast<Index>(screened.size());
-  fit.trials = screen(model.frame, standardise(model.frame, sets, screened, context.threads),
-                      rows_of(y, screened), model.is_classifier(), workers, context);
-  require(!fit.trials.empty(), sets.name(), ": the ", fit.screened,
+  const Matrix<double> screened_y = rows_of(y, screened);
+  const std::vector<Trial> trials =
+      screen(model.frame, standardise(model.frame, sets, screened, context.threads), screened_y,
+             model.is_classifier(), workers, context);
+  require(!trials.empty(), sets.name(), ": the ", fit.screened,
           " sets that were compared are all the same, so nothing can be learned from them: give sets that "
           "differ");
-  model.members = committee(fit.trials, model.is_classifier());
+  for (const Trial& trial : trials) fit.trials.push_back(trial.member);
+  model.members = committee(trials, screened_y, model.is_classifier());
   const std::vector<Index> kept = draw_sets(sets.count(), kept_count, seed, "automatic-kept");
   const bool all = kept_count == sets.count();
   const std::vector<Index> everything = draw_sets(sets.count(), sets.count(), seed, "automatic-kept");
@@ -208,10 +232,11 @@ AutomaticFit run(const LabelledSets& data, std::uint64_t seed, const backend::Co
   if (!all) centres = standardise(model.frame, sets, kept, context.threads);
   const std::vector<FittedMember> fitted =
       fit_members(model, tokens, all ? nullptr : &centres, y, workers, context);
-  assemble(model, fitted, y);
+  const Mixture mixture = mix(fitted, y, model.is_classifier());
+  assemble(model, fitted, mixture, y);
   FeatureOptions plain;  // sets are kept as they are, in double
   model.support = make_support(sets, kept, plain);
-  learn_uncertainty(model, fitted.front().spectrum, fitted.front().loo, mean_predictions(fitted), y);
+  learn_uncertainty(model, fitted.front().spectrum, fitted.front().loo, mixture.predictions, y);
   return fit;
 }
 
@@ -231,8 +256,8 @@ AutomaticFit fit_automatic(const LabelledSets& data, std::uint64_t seed, const E
 }
 
 std::string name(BlockKind kind) {
-  constexpr const char* names[] = {"attention", "embedding", "mean", "maximum",
-                                   "minimum",   "second",    "size", "query"};
+  constexpr const char* names[] = {"attention", "embedding", "mean",  "maximum", "minimum", "second",
+                                   "size",      "query",     "total", "nearest", "centre",  "spread"};
   return names[static_cast<int>(kind)];
 }
 

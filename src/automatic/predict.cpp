@@ -43,7 +43,8 @@ void for_tiles(const AutomaticModel& model, const Sets& sets, const Execution& e
   const Index n = sets.count(), m = kept_sets(model);
   const auto rows = static_cast<double>(std::min(n, kTileSets) + m);
   const auto members = static_cast<double>(model.members.size());
-  const auto width = static_cast<double>(model.frame.head_keys.dim(0) * model.frame.head_keys.dim(2));
+  const auto width = static_cast<double>(std::max(model.frame.head_keys.dim(0) * model.frame.head_keys.dim(2),
+                                                  3 * model.frame.frequencies.dim(0)));
   MemoryBudget(execution).require(8 * rows * (width + (members + 1) * static_cast<double>(m)),
                                   join("prediction of ", n, " sets"));
   std::vector<Index> all(static_cast<std::size_t>(m));

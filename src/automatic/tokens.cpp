@@ -4,15 +4,18 @@
 #include <cmath>
 #include <numeric>
 
+#include "automatic/spectrum.hpp"
 #include "base/parallel.hpp"
 #include "base/random.hpp"
 #include "headlens/error.hpp"
+#include "linalg/multiply.hpp"
 
 namespace headlens::automatic {
 namespace {
 
-constexpr Index kHeads = 200, kRank = 4, kFrequencies = 200;
-constexpr double kClip = 3;  // deviations
+constexpr Index kRank = 4;
+constexpr double kClip = 3;       // deviations
+constexpr double kWideClip = 30;  // of variances: how far keys lie outside is what a variance tells
 constexpr Index kBlock = 64;
 
 std::vector<Index> kept_coordinates(const TokenFrame& frame) {
@@ -91,6 +94,18 @@ Array draw_normals(std::uint64_t seed, const char* purpose, Index streams, Index
   return out;
 }
 
+// W_m = Q_m K_m^T / sqrt(r). Without a query, q = 0 with its trailing 1, a head is one direction: r = 1, Q
+// = 1.
+void draw_heads(TokenFrame& frame, Index d, std::uint64_t seed, int threads) {
+  const Index rank = frame.given_query ? kRank : 1;
+  frame.head_keys = draw_normals(seed, "automatic-keys", kHeads, rank * d, {kHeads, rank, d}, threads);
+  frame.head_queries =
+      frame.given_query
+          ? draw_normals(seed, "automatic-queries", d + 1, kHeads * rank, {d + 1, kHeads, rank}, threads)
+          : Array::from(std::vector<double>(static_cast<std::size_t>((d + 1) * kHeads), 1.0),
+                        {d + 1, kHeads, rank});
+}
+
 // So many sets at even steps: enough for a mean or a median, and the same for every seed.
 std::vector<Index> spaced(Index count, Index most) {
   const Index size = std::min(count, most);
@@ -137,10 +152,40 @@ void learn_units(const Tokens& tokens, TokenFrame& frame) {
   frame.key_distance = *middle;
 }
 
-double standard(const TokenFrame& frame, Index j, double x, double root) {
+double standard(const TokenFrame& frame, Index j, double x, double most) {
   // width is the deviation times sqrt(d').
   const double z = (x - frame.mean.data<double>()[j]) / frame.width.data<double>()[j];
-  return std::clamp(z, -kClip / root, kClip / root);
+  return std::clamp(z, -most, most);
+}
+
+// The keys of one set, (N, d').
+Matrix<double> standard_keys(const TokenFrame& frame, const RawSet& raw, const std::vector<Index>& kept,
+                             double most) {
+  const auto d = static_cast<Index>(kept.size()), dim = frame.width.size();
+  Matrix<double> out(raw.count, d);
+  for (Index k = 0; k < raw.count; ++k)
+    for (Index j = 0; j < d; ++j) {
+      const Index from = kept[static_cast<std::size_t>(j)];
+      out(k, j) = standard(frame, from, raw.keys[static_cast<std::size_t>(k * dim + from)], most);
+    }
+  return out;
+}
+
+// The mean of the keys, and Var_k <w, x_k> of every frequency w.
+void fill_moments(const TokenFrame& frame, MatrixView<const double> keys, double* centre, double* spread) {
+  const Index count = frame.frequencies.dim(0);
+  const std::vector<double> means = column_means(keys);
+  std::copy(means.begin(), means.end(), centre);
+  Matrix<double> along(keys.rows, count);
+  gemm(Trans::no, Trans::yes, 1, keys,
+       MatrixView<const double>{frame.frequencies.data<double>(), count, keys.cols}, 0, along);
+  const auto size = static_cast<double>(keys.rows);
+  for (Index f = 0; f < count; ++f) {
+    double mean = 0, square = 0;
+    for (Index k = 0; k < keys.rows; ++k) mean += along(k, f) / size;
+    for (Index k = 0; k < keys.rows; ++k) square += (along(k, f) - mean) * (along(k, f) - mean) / size;
+    spread[f] = square;
+  }
 }
 
 }  // namespace
@@ -150,9 +195,7 @@ TokenFrame learn_frame(const Sets& sets, std::uint64_t seed, int threads) {
   learn_moments(sets, frame);
   frame.given_query = has_query(sets);
   const auto d = static_cast<Index>(kept_coordinates(frame).size());
-  frame.head_queries =
-      draw_normals(seed, "automatic-queries", d + 1, kHeads * kRank, {d + 1, kHeads, kRank}, threads);
-  frame.head_keys = draw_normals(seed, "automatic-keys", kHeads, kRank * d, {kHeads, kRank, d}, threads);
+  draw_heads(frame, d, seed, threads);
   frame.frequencies =
       draw_normals(seed, "automatic-frequencies", kFrequencies, d, {kFrequencies, d}, threads);
   learn_units(standardise(frame, sets, spaced(sets.count(), 1000), threads), frame);
@@ -168,23 +211,20 @@ Tokens standardise(const TokenFrame& frame, const Sets& sets, const std::vector<
   for (const Index set : chosen) out.starts.push_back(out.starts.back() + sets.keys_of(set));
   out.keys = Matrix<double>(out.starts.back(), d);
   out.queries = Matrix<double>::zeros(n, d + 1);
+  out.centres = Matrix<double>(n, d);
+  out.spreads = Matrix<double>(n, frame.frequencies.dim(0));
   parallel_for(threads, (n + kBlock - 1) / kBlock, [&](Index block, int) {
     for (Index i = block * kBlock; i < std::min(n, (block + 1) * kBlock); ++i) {
       const RawSet raw = read_set(sets, chosen[static_cast<std::size_t>(i)]);
+      const Matrix<double> keys = standard_keys(frame, raw, kept, kClip / root);
+      copy_rows(keys, out.keys.view().block(out.starts[static_cast<std::size_t>(i)], 0, raw.count, d));
+      fill_moments(frame, standard_keys(frame, raw, kept, kWideClip / root), out.centres.view().row(i),
+                   out.spreads.view().row(i));
       double* query = out.queries.view().row(i);
       query[d] = 1;
-      for (Index k = 0; k < raw.count; ++k)
-        for (Index j = 0; j < d; ++j) {
-          const Index from = kept[static_cast<std::size_t>(j)];
-          const double x =
-              standard(frame, from, raw.keys[static_cast<std::size_t>(k * sets.dim() + from)], root);
-          out.keys(out.starts[static_cast<std::size_t>(i)] + k, j) = x;
-          if (!frame.given_query) query[j] += x / static_cast<double>(raw.count);
-        }
-      if (!frame.given_query) continue;
-      for (Index j = 0; j < d; ++j) {
+      for (Index j = 0; j < d && frame.given_query; ++j) {
         const Index from = kept[static_cast<std::size_t>(j)];
-        query[j] = standard(frame, from, raw.query[static_cast<std::size_t>(from)], root);
+        query[j] = standard(frame, from, raw.query[static_cast<std::size_t>(from)], kClip / root);
       }
     }
   });

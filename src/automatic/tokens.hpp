@@ -8,10 +8,15 @@
 
 namespace headlens::automatic {
 
+// With 200 frequencies the choice among kernels was a matter of their draw; heads are the dearer ones.
+constexpr Index kHeads = 200, kFrequencies = 600;
+
 struct Tokens {
   Matrix<double> keys;        // (total, d')
   std::vector<Index> starts;  // (n + 1): set i owns the rows starts[i] .. starts[i + 1]
   Matrix<double> queries;     // (n, d' + 1), with a trailing 1
+  Matrix<double> centres;     // (n, d') and (n, R): mean, and variances along every frequency, of the keys
+  Matrix<double> spreads;     //   before they were clipped, but for the wildest ones
 
   Index count() const { return static_cast<Index>(starts.size()) - 1; }
   Index width() const { return keys.cols(); }
