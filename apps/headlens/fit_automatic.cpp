@@ -35,12 +35,8 @@ Json member_json(const AutomaticMember& member) {
   Json blocks = Json::array();
   for (const SetBlockInfo& block : member.blocks)
     blocks.push_back({{"block", name(block.kind)}, {"parameter", block.parameter}, {"scale", block.scale}});
-  return {{"kernel", describe(member)},
-          {"gamma", member.relative_gamma},
-          {"penalty", member.penalty},
-          {"error", member.loo_error},
-          {"weight", member.weight},
-          {"blocks", blocks}};
+  return {{"kernel", describe(member)}, {"gamma", member.relative_gamma}, {"penalty", member.penalty},
+          {"error", member.loo_error},  {"weight", member.weight},        {"blocks", blocks}};
 }
 
 Json report_json(const AutomaticFit& fit, const std::filesystem::path& file) {
