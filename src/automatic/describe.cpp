@@ -20,7 +20,8 @@ std::string describe(const AutomaticMember& member) {
   std::string out;
   for (const SetBlockInfo& block : member.blocks) {
     const std::string word = word_of(block, member.blocks.front().kind);
-    if (!word.empty()) out += (out.empty() ? "" : " + ") + word;
+    if (!word.empty() && !out.empty()) out += " + ";
+    out += word;
   }
   return out + (member.gamma == 0 ? ", linear" : fmt::format(", gamma {}", member.relative_gamma));
 }
