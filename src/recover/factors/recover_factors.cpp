@@ -215,7 +215,7 @@ void reserve(const Split& split, const RecoverOptions& options, Effort& effort, 
 
 Whitening whitening_of(const Split& split, const RecoverOptions& options, int threads) {
   if (options.bias) return whiten_centred(split, threads);
-  return whiten_what_is_seen(split, threads);
+  return whiten(split, threads);
 }
 
 struct Judgement {

@@ -37,7 +37,7 @@ bool spans_all(const SymmetricEigen& eigen) {
   return eigen.ok() && eigen.values.front() > kNothing * eigen.values.back();
 }
 
-Whitening whiten_by(const SymmetricEigen& eigen, const Split& split, int threads) {
+Whitening by_root_of(const SymmetricEigen& eigen, const Split& split, int threads) {
   const Index d = split.train_x.cols;
   Whitening out;
   const double largest = eigen.ok() ? eigen.values.back() : 0;
@@ -59,7 +59,7 @@ Whitening whiten_by(const SymmetricEigen& eigen, const Split& split, int threads
   return out;
 }
 
-Whitening whiten_span_by(const SymmetricEigen& eigen, const Split& split, int threads) {
+Whitening in_span_of(const SymmetricEigen& eigen, const Split& split, int threads) {
   const Index d = split.train_x.cols;
   require(eigen.ok() && eigen.values.back() > 0, "X: all tokens of the training examples are zero");
   const auto seen = [&](Index j) {
@@ -87,16 +87,8 @@ double second_moment_ratio(const Split& split, int threads) {
 }
 
 Whitening whiten(const Split& split, int threads) {
-  return whiten_by(second_moment(split, threads), split, threads);
-}
-
-Whitening whiten_span(const Split& split, int threads) {
-  return whiten_span_by(second_moment(split, threads), split, threads);
-}
-
-Whitening whiten_what_is_seen(const Split& split, int threads) {
   const SymmetricEigen eigen = second_moment(split, threads);
-  return spans_all(eigen) ? whiten_by(eigen, split, threads) : whiten_span_by(eigen, split, threads);
+  return spans_all(eigen) ? by_root_of(eigen, split, threads) : in_span_of(eigen, split, threads);
 }
 
 Whitening whiten_centred(const Split& with_ones, int threads) {
@@ -109,7 +101,7 @@ Whitening whiten_centred(const Split& with_ones, int threads) {
   for (Index i = 0; i < x.rows; ++i)
     for (Index j = 0; j < d; ++j) centred(i, j) = x(i, j) - mean[static_cast<std::size_t>(j)];
   Split inner{centred.view(), with_ones.train_y, {nullptr, 0, d}, with_ones.held_y, with_ones.tokens};
-  const Matrix<double> turn = whiten_span(inner, threads).turn;
+  const Matrix<double> turn = in_span_of(second_moment(inner, threads), inner, threads).turn;
   const Index s = turn.cols();
   Whitening out;
   out.plain = false;

@@ -9,16 +9,15 @@
 namespace headlens::recovery {
 
 struct Whitening {
-  bool plain = true;    // T = 1
-  Matrix<double> turn;  // T (d, d), symmetric, zero outside the span of the tokens; (d, s) of whiten_span()
+  bool plain = true;  // T = 1
+  Matrix<double>
+      turn;  // T (d, d), symmetric, zero outside the span of the tokens; (d, s) in coordinates of the span
   Matrix<double> train_x, held_x;
 };
 
+// Where the tokens do not span all directions, in s coordinates of their span: T (d, s), T^T C T = 1. Error
+// if all tokens are zero.
 Whitening whiten(const Split& split, int threads);
-// In s coordinates of the span of the tokens: T (d, s), T^T C T = 1. Error if all tokens are zero.
-Whitening whiten_span(const Split& split, int threads);
-// The first where the tokens span all directions, else the second.
-Whitening whiten_what_is_seen(const Split& split, int threads);
 // Of tokens whose last coordinate is 1, which stays: x' = (x - mean) T with T^T C T = 1, C the covariance, in
 // s coordinates of the span of x - mean. The turn is (d + 1, s + 1).
 Whitening whiten_centred(const Split& with_ones, int threads);

@@ -274,7 +274,7 @@ bool wants_variant(const RecoverOptions& options, const Examples& examples) {
   return !examples.lengths.empty() || (!is_simple && !in_factors);
 }
 
-Whitening variant_whitening(const Split& split, int threads) { return whiten_what_is_seen(split, threads); }
+Whitening variant_whitening(const Split& split, int threads) { return whiten(split, threads); }
 
 void recover_variant(const Examples& scaled, const Split& split, const Units& units,
                      const RecoverOptions& options, Effort& effort, Recovery& recovery) {
