@@ -41,24 +41,22 @@ class InfinitePlan {
   }
 
  private:
-  static double needed(const Plan& plan) { return std::max(plan.peak_bytes, plan.exact_bytes); }
-
   Plan nystrom() const {
     if (options_.centres) {
       require(*options_.centres <= problem_.count(), option("centres"), ": ", *options_.centres,
               " given, but there are only ", problem_.count(), " sets");
       const Plan plan = nystrom(*options_.centres);
-      budget_.require(needed(plan), join("the fit with ", plan.centres, " centres"));
+      budget_.require(plan.exact_bytes, join("the fit with ", plan.centres, " centres"));
       return plan;
     }
     // Falkon's theory asks for a multiple of sqrt(n); fewer sets than 2000 are all taken.
     const auto n = static_cast<double>(problem_.count());
     const double wanted = std::min(n, std::max(2000.0, 10 * std::sqrt(n)));
     Index most = static_cast<Index>(wanted), least = 1;
-    budget_.require(needed(nystrom(least)), "the fit with a single centre");
+    budget_.require(nystrom(least).exact_bytes, "the fit with a single centre");
     while (least < most) {
       const Index middle = least + (most - least + 1) / 2;
-      budget_.fits(needed(nystrom(middle))) ? least = middle : most = middle - 1;
+      budget_.fits(nystrom(middle).exact_bytes) ? least = middle : most = middle - 1;
     }
     return nystrom(least);
   }
@@ -81,7 +79,7 @@ class InfinitePlan {
     const bool iterate =
         options_.solver == Solver::automatic ? cheap_steps : options_.solver == Solver::iterative;
     const Plan held = iterate ? held_iterative : predicted(centres, direct, true);
-    if (budget_.fits(needed(held))) return held;
+    if (budget_.fits(held.exact_bytes)) return held;
     return predicted(centres, iterate ? iterative : direct, false);
   }
 

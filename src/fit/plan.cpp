@@ -57,7 +57,7 @@ class HeadPlan {
     Plan held = plan;
     held.hold_features = true;
     predict(held);
-    if ((features_ <= context_.machine.held_features_bytes() || repeated) && budget_.fits(needed(held)))
+    if ((features_ <= context_.machine.held_features_bytes() || repeated) && budget_.fits(held.exact_bytes))
       return held;
     if (repeated)
       context_.execution.note(
@@ -67,7 +67,6 @@ class HeadPlan {
 
  private:
   void predict(Plan& plan) const { predict_bytes(problem_, plan, p_, context_); }
-  static double needed(const Plan& plan) { return std::max(plan.peak_bytes, plan.exact_bytes); }
 
   Plan iterative() const {
     Plan plan{.route = {Method::conjugate_gradients, n_ <= p_ ? Side::dual : Side::primal, Precision::f64}};
@@ -87,11 +86,11 @@ class HeadPlan {
     predict(plan);
     const bool can_iterate =
         wanted == Solver::automatic && (!problem_.options.ridge || *problem_.options.ridge > 0);
-    if (budget_.fits(needed(plan)) || !can_iterate) {
-      budget_.require(needed(plan), join("the ", name(solver_of(plan.route)), " solver"));
+    if (budget_.fits(plan.exact_bytes) || !can_iterate) {
+      budget_.require(plan.exact_bytes, join("the ", name(solver_of(plan.route)), " solver"));
       return plan;
     }
-    const auto text = format_bytes(static_cast<std::uint64_t>(needed(plan)));
+    const auto text = format_bytes(static_cast<std::uint64_t>(plan.exact_bytes));
     plan = iterative();
     context_.execution.note(join("the Gram matrix would need ", text, " of ",
                                  format_bytes(budget_.limit_bytes()),
@@ -161,7 +160,7 @@ void predict_bytes(const Problem& problem, Plan& plan, double columns, const bac
   if (plan.route.precision == Precision::f64) return;
   Plan exact = plan;
   exact.route.precision = Precision::f64;
-  plan.exact_bytes = peak_bytes(problem, exact, columns, context);
+  plan.exact_bytes = std::max(plan.peak_bytes, peak_bytes(problem, exact, columns, context));
 }
 
 Plan make_plan(const Problem& problem, const backend::Context& context) {

@@ -15,7 +15,8 @@ struct Plan {
   Index sketch = 0;            // conjugate gradients: rank of the Nystrom preconditioner; 0: the design's own
   Index centres = 0;           // infinitely many heads: Nystrom on so many sets; 0: the kernel matrix itself
   double peak_bytes = 0;
-  double exact_bytes = 0;  // of the same route in f64, which takes over where f32 does not carry
+  // Where f32 does not carry, the same route in f64 takes over: the larger peak of the two.
+  double exact_bytes = 0;
 };
 
 // Throws Error{memory} when no route fits; notes when a slower one is taken.
