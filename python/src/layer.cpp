@@ -242,9 +242,7 @@ nb::dict inspect(const AttentionLayer& layer, const InspectOptions& options, con
   return out;
 }
 
-}  // namespace
-
-void bind_layer(nb::module_& m) {
+void bind_class(nb::module_& m) {
   nb::class_<AttentionLayer>(m, "AttentionLayer")
       .def_prop_ro("theta", [](const AttentionLayer& layer) { return part(layer.theta); })
       .def_prop_ro("query_bias", [](const AttentionLayer& layer) { return part(layer.query_bias); })
@@ -268,6 +266,12 @@ void bind_layer(nb::module_& m) {
           "save",
           [](const AttentionLayer& layer, const std::filesystem::path& path) { save_layer(path, layer); },
           nb::arg("path"), nb::call_guard<nb::gil_scoped_release>());
+}
+
+}  // namespace
+
+void bind_layer(nb::module_& m) {
+  bind_class(m);
   m.def(
       "make_layer",
       [](const AnyArray& theta, const AnyArray& w) { return make_layer(borrow(theta), borrow(w)); },
