@@ -101,6 +101,20 @@ TEST(Factors, StudentsOnOneHeadBecomeOne) {
   EXPECT_LT(factor_distance(matched_to(truth, merged), truth), 1e-12);
 }
 
+// Fresh heads in a layer change its parameters and not one output.
+TEST(Factors, SilentHeadsChangeNothing) {
+  for (const Index heads : {1, 3}) {
+    const Factors f = random_factors(7, 4, 2, 3, 14, 0);
+    const Factors more = with_silent_heads(f, random_factors(7, 4, heads, 2, 15, 0));
+    ASSERT_EQ(more.heads(), 2 + heads);
+    const AttentionLayer dense = dense_layer(more), before = dense_layer(f);
+    for (Index i = 0; i < before.w.size(); ++i) EXPECT_EQ(dense.w.at(i), before.w.at(i));
+    for (Index i = before.w.size(); i < dense.w.size(); ++i) EXPECT_EQ(dense.w.at(i), 0);
+    for (Index i = 0; i < before.theta.size(); ++i) EXPECT_EQ(dense.theta.at(i), before.theta.at(i));
+    for (Index i = 2; i < 2 + heads; ++i) EXPECT_GT(theta_norm(head_of(more, i)), 0);  // and they can learn
+  }
+}
+
 // Two true heads are alike (a cosine of 0.6), and the students of a third are not (0.5 or so), as descent
 // leaves them. The held-out error knows which of them are one; the cosine does not.
 TEST(Factors, TheErrorTellsWhichHeadsAreOne) {

@@ -68,6 +68,7 @@ class Course {
     split_ = factors.train_error < kSplit * factors.held_out_error ? split_ + 1 : 0;
   }
   bool is_flat(int step) const { return step - at_ >= patience_; }
+  bool is_slow(int step) const { return step - at_ >= patience_ / 2; }
   bool overfits() const { return split_ >= patience_ / kLookEvery && best_ > kUseless; }
 
  private:
@@ -110,8 +111,11 @@ Split few_held_out(const Split& split) {
 DescentResult descend(const Split& split, Factors start, const DescentOptions& options, std::uint64_t seed,
                       Successor& newton, Effort& effort) {
   const Index k = split.tokens, d = split.train_x.cols, examples = split.train_x.rows / k;
-  const auto machine = effort.context().machine.make_factor_descent(split.train(), start.ranks, start.values,
-                                                                    effort.context());
+  const auto descent_from = [&](const Factors& from) {
+    return effort.context().machine.make_factor_descent(split.train(), from.ranks, from.values,
+                                                        effort.context());
+  };
+  auto machine = descent_from(start);
   Batches batches(examples, std::min(examples, std::max<Index>(1, with_dim(kBatchRows, d) / k)), seed);
   const Split held = few_held_out(split);
   DescentResult out{std::move(start), DescentEnd::out_of_steps, 0};
@@ -122,6 +126,7 @@ DescentResult descend(const Split& split, Factors start, const DescentOptions& o
   Course course(with_dim(kPatience, d));
   double mean = 1, near = options.near;  // mean: of the batches' relative squares, running
   double slower = 1;
+  bool renewed = false;
   while (out.steps < options.most_steps) {
     const double squares = machine->step(batches.next(), slower * rate_at(options, out.steps));
     mean += 0.1 * (squares - mean);
@@ -143,6 +148,18 @@ DescentResult descend(const Split& split, Factors start, const DescentOptions& o
     if (late) return ended(DescentEnd::out_of_time);
     course.look(out.steps, out.factors);
     if (course.overfits()) return ended(DescentEnd::overfits);
+    // On a plateau some head of the layer is missing and several students share another. Students that share
+    // are one, and the places that this leaves begin anew.
+    if (course.is_slow(out.steps) && out.factors.held_out_error > options.near && !renewed) {
+      renewed = true;
+      if (std::optional<Factors> fresh = newton.with_fresh_heads(out.factors)) {
+        machine = descent_from(*fresh);
+        out.factors.ranks = fresh->ranks;
+        course = Course(with_dim(kPatience, d));
+        slower = 1;
+        continue;
+      }
+    }
     const bool flat = course.is_flat(out.steps);
     if (out.factors.held_out_error < near || flat) {
       if (newton.take_over(out.factors, flat ? Successor::Try::last : Successor::Try::early))

@@ -4,6 +4,8 @@
 // seconds, and ends when the held-out error shows that Newton will do, or that descent overfits.
 #pragma once
 
+#include <optional>
+
 #include "recover/factors/factors.hpp"
 
 namespace headlens::recovery {
@@ -38,6 +40,9 @@ class Successor {
   // if the descent is over.
   enum class Try { early, last };
   virtual bool take_over(const Factors& factors, Try which) = 0;
+  // Where descent gets no further: every head that it has found once, and fresh heads in the places that are
+  // left over. Nothing where no place is left.
+  virtual std::optional<Factors> with_fresh_heads(const Factors& factors) = 0;
 };
 
 // The first held-out examples only: a look is to cost less than the steps between two looks.

@@ -106,6 +106,22 @@ Factors random_factors(Index dim, Index outputs, Index heads, Index rank, std::u
   return out;
 }
 
+Factors with_silent_heads(const Factors& layer, const Factors& silent) {
+  const Index heads = layer.heads() - (layer.ranks.biased ? 1 : 0);  // what is left of the biases comes last
+  std::vector<OwnHead> all;
+  for (Index i = 0; i < heads; ++i) all.push_back(own_head(layer, i));
+  for (Index i = 0; i < silent.heads(); ++i) {
+    all.push_back(own_head(silent, i));
+    OwnHead& head = all.back();
+    head.o = Matrix<double>::zeros(head.o.rows(), head.o.cols());
+    if (!layer.ranks.biased) continue;  // keys and values do not see the coordinate 1 that biases need
+    std::fill_n(head.k.view().row(head.k.rows() - 1), head.k.cols(), 0.0);
+    std::fill_n(head.v.view().row(head.v.rows() - 1), head.v.cols(), 0.0);
+  }
+  if (layer.ranks.biased) all.push_back(own_head(layer, heads));
+  return assemble(all, layer.ranks);
+}
+
 OwnHead balanced(const OwnHead& head, double theta_share, double w_share) {
   // Theta = Q (V_k s_k) U_k^T with K = U_k s_k V_k^T: the SVD of Q (V_k s_k) is that of Theta but for U_k.
   const Svd keys = svd(head.k);

@@ -42,6 +42,9 @@ Factors assemble(const std::vector<OwnHead>& heads, const backend::HeadRanks& li
 // The start of this number. Entries of Q and K have deviation 0.7 / (d^2 r)^(1/4): logits of size 0.5.
 Factors random_factors(Index dim, Index outputs, Index heads, Index rank, std::uint64_t seed, int start);
 
+// The heads of a layer and those of another, whose O is 0: the same function as before.
+Factors with_silent_heads(const Factors& layer, const Factors& silent);
+
 // The balanced form, without the singular values below these shares of the head's largest.
 OwnHead balanced(const OwnHead& head, double theta_share = 0, double w_share = 0);
 Factors balanced(const Factors& factors, double theta_share = 0, double w_share = 0, int threads = 1);

@@ -60,6 +60,14 @@ class Newton final : public Successor {
   bool take_over(const Factors& descended, Try which) override {
     return timed(seconds_, [&] { return polish_from(descended, which); });
   }
+  std::optional<Factors> with_fresh_heads(const Factors& descended) override {
+    const Factors found = timed_in(certificate_, "reduce", [&] { return merge(descended, {}); });
+    const Index places = descended.heads() - found.heads();
+    if (places == 0) return std::nullopt;
+    return with_silent_heads(
+        found, random_factors(found.dim(), found.outputs(), places, first_rank(white_, options_),
+                              options_.seed, kMostStarts + effort_.starts));
+  }
   double seconds() const { return seconds_; }  // of all calls
 
  private:
