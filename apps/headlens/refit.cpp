@@ -118,6 +118,7 @@ void add_refit(Command& app) {
   command.add_text("--like", a->like, "WEIGHTS",
                    "write a checkpoint in this layout instead, with tensors of the smaller shapes");
   add_report_folder(command, a->report);
+  add_backend(command, a->common);
   add_common_options(command, a->common);
   command.set_footer(
       "The table compares the refit with pruning, truncation and averaging of the weights alone: parameters "

@@ -106,6 +106,7 @@ def refit(
     threads: int | None = None,
     max_memory: int | str | None = None,
     progress: bool | None = None,
+    backend: str = "auto",
 ) -> Refit:
     """The best layer with fewer heads, a smaller rank or shared keys and values, as `headlens refit`.
 
@@ -129,6 +130,7 @@ def refit(
     time_limit : seconds after which to stop with the best layer so far
     report : folder of a page to write, as `headlens refit --report`
     progress : show a tqdm bar; None: on terminals and in notebooks
+    backend : "auto" or "cpu", the machine that computes
 
     >>> import headlens
     >>> layer = headlens.AttentionLayer.random(heads=3, dim=6, rank=2)
@@ -154,7 +156,7 @@ def refit(
     if layer is not None and Y is not None:
         raise ValueError("Y: given with a layer, whose own outputs are what is fitted")
     x = None if X is None else as_float64(X, "X")
-    with settings(threads, max_memory, progress) as how:
+    with settings(threads, max_memory, progress, backend) as how:
         if layer is None:
             found = _core.refit_examples(x, as_float64(Y, "Y"), own, options, page, how)
         else:

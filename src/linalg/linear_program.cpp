@@ -78,7 +78,6 @@ LpSolution LinearProgram::minimise(const std::vector<double>& objective,
   if (!out.ok()) return out;
   out.value = Clp_getObjValue(clp);
   out.x.assign(Clp_getColSolution(clp), Clp_getColSolution(clp) + model_->columns);
-  out.duals.assign(Clp_getRowPrice(clp), Clp_getRowPrice(clp) + model_->rows);
   return out;
 }
 

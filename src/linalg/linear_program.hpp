@@ -19,8 +19,7 @@ enum class LpStatus { optimal, infeasible, unbounded, stalled };
 struct [[nodiscard]] LpSolution {
   LpStatus status = LpStatus::stalled;
   double value = 0;
-  std::vector<double> x;      // one per column
-  std::vector<double> duals;  // one per row: d value / d bound
+  std::vector<double> x;  // one per column
 
   bool ok() const { return status == LpStatus::optimal; }
 };

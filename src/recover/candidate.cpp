@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "attention/attention_map.hpp"
+#include "base/memory.hpp"
 #include "base/parallel.hpp"
 #include "base/random.hpp"
 #include "linalg/multiply.hpp"
@@ -87,6 +88,11 @@ void Effort::report(const std::string& phase, int step, double relative_squares,
 
 double Effort::seconds() const {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
+}
+
+void Effort::reserve(double bytes, std::string_view what) {
+  MemoryBudget(limited_).require(given_bytes + bytes, what);
+  reserved_bytes = std::max(reserved_bytes, static_cast<std::uint64_t>(given_bytes + bytes));
 }
 
 void Effort::count(const LmResult& result) {

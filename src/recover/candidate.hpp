@@ -2,6 +2,8 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
+#include <string_view>
 
 #include "backend/backend.hpp"
 #include "base/parallel.hpp"
@@ -52,6 +54,9 @@ class Effort {
   double seconds() const;  // since the call
   void report(const std::string& phase, int step, double relative_squares, Index heads) const;
   void count(const LmResult& result);
+  // Error unless so much memory may be used beside the examples. The largest sum is what the certificate
+  // foresees.
+  void reserve(double bytes, std::string_view what);
   const Execution& execution() const { return limited_; }  // the caller's, and it ends late work
   // work() under this execution. False if the time limit ended it; what it had written by then stands.
   template <class Work>
@@ -60,6 +65,8 @@ class Effort {
   const backend::Context& context() const { return context_; }
 
   int starts = 0, steps = 0, inner = 0;
+  double given_bytes = 0;            // of the examples
+  std::uint64_t reserved_bytes = 0;  // the largest so far, with the examples
   std::vector<TracePoint> trace;
   Candidate latest;  // where the solver is, on its training examples: what is left if the limit ends it
 

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "attention/packing.hpp"
-#include "base/memory.hpp"
 #include "base/parallel.hpp"
 #include "headlens/error.hpp"
 #include "headlens/options.hpp"
@@ -41,7 +40,7 @@ constexpr double kWidestNoisyBar = 0.5;  // relative, of a head that is called a
 // The paper's phases in place of the search. Its answer is challenged like any other.
 Found search_by_sculpting(const Split& split, const RecoverOptions& options, Effort& effort,
                           Recovery& recovery) {
-  MemoryBudget(effort.execution()).require(sculpt_bytes(split, options), "sculpting");
+  effort.reserve(sculpt_bytes(split, options), "sculpting");
   Sculpture sculpture = sculpt(split, options, effort);
   recovery.certificate.sculpt = std::move(sculpture.report);
   recovery.sculpt_span = std::move(sculpture.span);
@@ -49,14 +48,9 @@ Found search_by_sculpting(const Split& split, const RecoverOptions& options, Eff
 }
 
 double predicted_bytes(const Split& split, Index heads) {
-  const double rows = static_cast<double>(split.train_x.rows), e = static_cast<double>(split.train_y.cols);
-  const double features = static_cast<double>(heads * split.train_x.cols);
-  const double m = static_cast<double>(heads), k = static_cast<double>(split.tokens);
-  // Two points (P, Phi, values, residual, Gram and factor) and a tangent (P, Q, values twice); the images of
-  // CG and the products of a block.
   double dense = 0;  // the largest factor on the way to that many heads
   for (Index fewer = 1; fewer <= heads; ++fewer) dense = std::max(dense, dense_bytes(split, fewer));
-  return 8 * (rows * (3 * (m * k + features) + 4 * m * e) + rows * 5 * e + 6 * features * features) + dense;
+  return search_bytes(split, heads) + dense;
 }
 
 template <class Work>
@@ -198,9 +192,7 @@ void recover_heads(const Split& split, const Units& units, const RecoverOptions&
   require(!by_directions || options.heads.value_or(1) <= directions, option("heads"), ": ",
           options.heads.value_or(1), " given, expected at most ", directions, " with method ",
           name(options.method), ": tokens of ", d, " coordinates have no more directions");
-  const double bytes = predicted_bytes(split, options.heads.value_or(options.max_heads));
-  MemoryBudget(effort.execution()).require(bytes, "the recovery");
-  certificate.predicted_peak_bytes = static_cast<std::uint64_t>(bytes);
+  effort.reserve(predicted_bytes(split, options.heads.value_or(options.max_heads)), "the recovery");
 
   Starts starts{options, {}};
   Found found;
@@ -245,6 +237,8 @@ Recovery recover_layer(const Examples& examples, const RecoverOptions& asked, co
   RecoverOptions options = asked;
   const auto start = Clock::now();
   Effort effort(options, execution);
+  effort.given_bytes = 8 * static_cast<double>(examples.x.size() + examples.y.size() + examples.seen.size()) *
+                       (options.best_fit ? 2 : 1);  // a best fit sorts a copy
   Recovery recovery;
   Certificate& certificate = recovery.certificate;
   const bool any_layer = !knows_parities(options.method);
@@ -277,6 +271,7 @@ Recovery recover_layer(const Examples& examples, const RecoverOptions& asked, co
   certificate.starts = effort.starts;
   certificate.steps = effort.steps;
   certificate.inner_steps = effort.inner;
+  certificate.predicted_peak_bytes = effort.reserved_bytes;
   certificate.trace = std::move(effort.trace);
   if (certificate.noise) *certificate.noise = std::scalbn(*certificate.noise, units.labels);
   certificate.seconds = std::chrono::duration<double>(Clock::now() - start).count();

@@ -204,10 +204,20 @@ void seek_agreement(const Split& split, const Starts& starts, Effort& effort, Fo
   }
 }
 
+double search_bytes(const Split& split, Index heads) {
+  const double rows = static_cast<double>(split.train_x.rows), e = static_cast<double>(split.train_y.cols);
+  const double d = static_cast<double>(split.train_x.cols), k = static_cast<double>(split.tokens),
+               m = static_cast<double>(heads), features = m * d;
+  // Two points (P, Phi, values, residual), tangents in float and in double (P, Q, values twice), images of
+  // conjugate gradients, tokens as given and transposed; Gram matrices and their factors.
+  return 8 * (rows * (3.5 * (m * k + features) + 5 * m * e + 8 * e + 3 * d) + 6 * features * features);
+}
+
 bool more_heads_help(const Split& split, const Found& found, const Starts& starts, Effort& effort,
                      Certificate& certificate) {
   const Index heads = 2 * found.best.heads();
   if (examples_per_unknown(split, heads) < kFewestEquations) return false;  // cannot be asked
+  effort.reserve(search_bytes(split, heads), "the test whether more heads would help");
   const Found more = probe(split, heads, starts, effort);
   certificate.trials.push_back({heads, more.best.train_error, more.best.held_out_error});
   return explains_better(more.best, found.best);

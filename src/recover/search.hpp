@@ -36,6 +36,9 @@ Found search_head_count(const Split& split, const Starts& starts, Effort& effort
 // Starts until one ends at the heads that were found in another way, or explains more than they do.
 void seek_agreement(const Split& split, const Starts& starts, Effort& effort, Found& found);
 
+// Memory of a search for so many heads, but for the factors of small problems.
+double search_bytes(const Split& split, Index heads);
+
 // For a given number of heads: would twice as many explain more?
 bool more_heads_help(const Split& split, const Found& found, const Starts& starts, Effort& effort,
                      Certificate& certificate);

@@ -34,6 +34,8 @@ class Effort {
  public:
   Effort(const RefitOptions& options, const Execution& execution) : execution_(execution) {
     if (options.time_limit_seconds) limit_ = *options.time_limit_seconds;
+    const std::string_view machine = context().machine.name();
+    require(machine != "cuda", option("backend"), ": ", machine, " given, but refits run on the processor");
   }
   bool expired() {
     execution_.check_cancelled();

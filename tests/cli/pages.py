@@ -155,10 +155,12 @@ class Session:
             text=True,
             check=False,
         )
-        return done.stdout, done.returncode
+        return PROGRESS.sub("", done.stdout), done.returncode
 
 
 NUMBER = r"[+-]?\d+(?:\.\d+)?(?:e[+-]?\d+)?"
+# What a command says of its progress once a minute, which only a busy machine shows.
+PROGRESS = re.compile(r"^headlens: [^\n]*, \d+ (?:min \d+ s|h \d+ min)\b[^\n]*\n", re.MULTILINE)
 TIME = re.compile(r"\b\d+(?:\.\d+)?\s+(?:min|s|ms|us)\b")
 ROUNDING = sys.float_info.epsilon**0.5
 

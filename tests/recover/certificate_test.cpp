@@ -182,8 +182,8 @@ TEST(Certificate, HeadsThatAgreeOnAGroupOfTokensAreNotCertified) {
   double* theta = layer.theta.data<double>();
   std::copy_n(theta, 8, theta + 16);               // heads 0 and 1 agree on the first two coordinates
   std::copy_n(theta + 16 + 8, 8, theta + 32 + 8);  // heads 1 and 2 on the last two
-  Examples examples = gaussian_examples(layer, 400, 4, 2);
-  for (Index row = 0; row < 400 * 4; ++row)
+  Examples examples = gaussian_examples(layer, 200, 4, 2);
+  for (Index row = 0; row < 200 * 4; ++row)
     for (Index q = 0; q < 2; ++q) examples.x.data<double>()[row * 4 + (row % 2 ? 0 : 2) + q] = 0;
   examples.y = apply_layer(layer, examples.x, {});
   EXPECT_NE(recover(examples, {.max_heads = 4}, {.threads = 1}).certificate.status,

@@ -57,11 +57,19 @@ TEST_P(Noise, ErrorIsNearTheCramerRaoBound) {
 }
 INSTANTIATE_TEST_SUITE_P(Recover, Noise, testing::Values(1e-1, 1e-2, 1e-4));
 
+// Sanitizers look at the memory of these recoveries, not at their rates: a few layers do, at ten times the
+// time of each.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr int kLayers = 20;
+#else
+constexpr int kLayers = 100;
+#endif
+
 // 200 heads (100 layers, two heads each; Theta and W apart). A rate of 0.95 gives 190 +- 3.1, and heads of
 // one layer are dependent: 180 to 200 at 99%.
 TEST(Recover, ErrorBarsCoverTheTruth) {
   int theta = 0, w = 0, heads = 0;
-  for (std::uint64_t seed = 0; seed < 100; ++seed) {
+  for (std::uint64_t seed = 0; seed < kLayers; ++seed) {
     const Noisy run = recover_noisy(1e-2, 1000 + seed);
     ASSERT_EQ(run.recovery.certificate.status, RecoveryStatus::approximate) << "seed " << seed;
     for (const HeadMatch& match : compare_layers(*run.recovery.layer, run.truth).matches) {
@@ -73,10 +81,12 @@ TEST(Recover, ErrorBarsCoverTheTruth) {
   }
   RecordProperty("theta_covered", theta);
   RecordProperty("w_covered", w);
-  EXPECT_EQ(heads, 200);
-  EXPECT_GE(theta, 180);
-  EXPECT_GE(w, 180);
-  EXPECT_LT(theta + w, 400);  // bars that are never wrong are too wide
+  EXPECT_EQ(heads, 2 * kLayers);
+  EXPECT_GE(theta, 0.9 * heads);
+  EXPECT_GE(w, 0.9 * heads);
+  if (kLayers >= 100) {
+    EXPECT_LT(theta + w, 2 * heads);  // bars that are never wrong are too wide
+  }
 }
 
 }  // namespace

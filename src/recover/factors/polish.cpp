@@ -34,10 +34,12 @@ double polish_bytes(const Split& split, const backend::HeadRanks& ranks, double 
                e = static_cast<double>(split.train_y.cols), k = static_cast<double>(split.tokens);
   const double z = static_cast<double>(ranks.parameter_columns()),
                b = static_cast<double>(ranks.value_columns()), m = static_cast<double>(ranks.heads());
-  // Two points (z, P, Phi, residual), the tangents in float and double with the tokens, images of CG; the
-  // sums over groups of examples; Gram matrices and factors of both points; the preconditioner; the layer
-  // that is returned, multiplied out; whitened tokens, and tokens sorted to look for repeated examples.
-  const double point = 8 * (z + m * k + b + e), tangents = 12 * (d + z + m * k + b), images = 8 * 3 * (e + b);
+  // Two points (z, P, Phi, residual), the tangents in float and double with the tokens, images of CG,
+  // draws of noise and its sizes; the sums over groups of examples; Gram matrices and factors of both points;
+  // the preconditioner; the layer that is returned, multiplied out; whitened tokens, and tokens sorted to
+  // look for repeated examples.
+  const double point = 8 * (z + m * k + b + e), tangents = 12 * (d + z + m * k + b),
+               images = 8 * (5 * e + 3 * b);
   // Where labels are missing: a factor for every output of both points, and the orthonormal features.
   const double partial = split.is_partial() ? 8 * (2 * e * b * b + rows * b) : 0;
   return rows * (2 * point + tangents + images) + 8 * (6 * b * b + 24 * d * z) + 16 * m * d * d +

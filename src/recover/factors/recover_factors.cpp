@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "attention/packing.hpp"
-#include "base/memory.hpp"
 #include "headlens/error.hpp"
 #include "headlens/options.hpp"
 #include "linalg/vector_space.hpp"
@@ -160,9 +159,9 @@ Challenge test_noise(const Split& white, const Outside& outside, double equation
                      const RecoverOptions& options, Effort& effort, Factors& best,
                      std::vector<HeadBound>& bars, Certificate& certificate) {
   Challenge out;
-  MemoryBudget(effort.execution())
-      .require(polish_bytes(white, best.ranks, static_cast<double>(white.train_x.rows)),
-               "the recovery from labels with noise");
+  const double rows = static_cast<double>(white.train_x.rows), d = static_cast<double>(white.train_x.cols);
+  effort.reserve(polish_bytes(white, best.ranks, rows) + 16 * rows * d,  // tokens as given, and with ones
+                 "the recovery from labels with noise");
   best = timed_in(certificate, "polish", [&] {
     return polish(white, best, {.damping = 1e-6, .ridge = 1e-12}, "polish", effort).factors;
   });
@@ -201,7 +200,7 @@ Challenge test_noise(const Split& white, const Outside& outside, double equation
 }
 
 // Refuses what will not fit, before anything is allocated.
-void reserve(const Split& split, const RecoverOptions& options, Effort& effort, Certificate& certificate) {
+void reserve(const Split& split, const RecoverOptions& options, Effort& effort) {
   backend::HeadRanks most;
   most.logits.assign(static_cast<std::size_t>(descent_heads(options)), first_rank(split, options));
   most.values = most.logits;
@@ -209,8 +208,8 @@ void reserve(const Split& split, const RecoverOptions& options, Effort& effort, 
                         factor_unknowns(most, split.train_x.cols, split.train_y.cols) /
                         static_cast<double>(split.train_y.cols);
   const double bytes = polish_bytes(split, most, std::min(static_cast<double>(split.train_x.rows), enough));
-  MemoryBudget(effort.execution()).require(bytes, "the recovery");
-  certificate.predicted_peak_bytes = static_cast<std::uint64_t>(bytes);
+  const Index ones = options.bias ? 2 * (split.train_x.cols + 1) : 0;  // tokens with a last 1, twice
+  effort.reserve(bytes + 8 * static_cast<double>(split.train_x.rows * ones), "the recovery");
 }
 
 Whitening whitening_of(const Split& split, const RecoverOptions& options, int threads) {
@@ -254,7 +253,7 @@ bool recover_factors(const Split& given, const Units& given_units, const Recover
   require(certificate.variant.plain() || effort.context().machine.recovers_from_a_part(), option("backend"),
           ": ", certificate.backend,
           " given, but layers with a mask or biases are recovered on the processor");
-  reserve(given, options, effort, certificate);
+  reserve(given, options, effort);
   const WithOnes biased = options.bias ? with_ones(given) : WithOnes{{}, {}, given};
   const Split& split = biased.split;
   Units units = given_units;

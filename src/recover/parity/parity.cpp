@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "attention/packing.hpp"
-#include "base/memory.hpp"
 #include "headlens/error.hpp"
 #include "headlens/hardness.hpp"
 #include "linalg/vector_space.hpp"
@@ -298,8 +297,7 @@ void learn_parity(const Split& split, const RecoverOptions& options, Effort& eff
   require_pairs_of_signs(split, options);
   Certificate& certificate = recovery.certificate;
   const double d = static_cast<double>(split.train_x.cols), bytes = search_bytes(split, options, effort);
-  MemoryBudget(effort.execution()).require(bytes, "learning a parity");
-  certificate.predicted_peak_bytes = static_cast<std::uint64_t>(bytes);
+  effort.reserve(bytes, "learning a parity");
 
   auto start = Clock::now();
   const auto lap = [&](const char* phase) {
@@ -320,8 +318,7 @@ void learn_parity(const Split& split, const RecoverOptions& options, Effort& eff
   if (learned.held_out_error < kProof) {
     // The layer, its arrays, and a piece of Phi.
     const double layer_bytes = 8 * (4 * d * d * static_cast<double>(learned.set.size()) + (1 << 23));
-    MemoryBudget(effort.execution()).require(bytes + layer_bytes, "the layer of a parity");
-    certificate.predicted_peak_bytes = static_cast<std::uint64_t>(bytes + layer_bytes);
+    effort.reserve(bytes + layer_bytes, "the layer of a parity");
     const Candidate candidate = learned.steps
                                     ? step_candidate(split.train_x.cols, learned.set, *learned.steps)
                                     : candidate_of(split.train_x.cols, learned.set, learned.fit);

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "attention/head_content.hpp"
-#include "base/memory.hpp"
 #include "headlens/error.hpp"
 #include "headlens/options.hpp"
 #include "linalg/blas.hpp"
@@ -34,11 +33,12 @@ double predicted_bytes(const VariantData& data, Index heads) {
                k = static_cast<double>(data.split.tokens), e = static_cast<double>(data.split.train_y.cols),
                m = static_cast<double>(heads), z = static_cast<double>(shape.columns()),
                b = static_cast<double>(shape.features());
-  // Two points, tangents in both precisions, images of conjugate gradients, Gram matrices and factors.
+  // Two points, tangents in both precisions, images of conjugate gradients and draws of noise, Gram matrices
+  // and factors.
   const double point = 8 * (z + m * k + b + m * e + e), tangents = 12 * (z + m * k + m * e + b);
   // Where labels are missing: a factor for every output of both points, and the orthonormal features.
   const double partial = data.split.is_partial() ? 8 * (2 * e * b * b + rows * b) : 0;
-  return rows * (2 * point + tangents + 40 * e) + 8 * (6 * b * b + 24 * z * static_cast<double>(shape.dim)) +
+  return rows * (2 * point + tangents + 56 * e) + 8 * (6 * b * b + 24 * z * static_cast<double>(shape.dim)) +
          partial;
 }
 
@@ -292,9 +292,7 @@ void recover_variant(const Examples& scaled, const Split& split, const Units& un
   const VariantData data = variant_data(scaled.lengths, in_white(whitening, split), options, d);
   const VariantOutside outside = outside_of(whitening, units, d);
   if (data.split.train_x.cols < d) certificate.span_dimension = data.split.train_x.cols;
-  const double bytes = predicted_bytes(data, options.heads.value_or(options.max_heads));
-  MemoryBudget(effort.execution()).require(bytes, "the recovery");
-  certificate.predicted_peak_bytes = static_cast<std::uint64_t>(bytes);
+  effort.reserve(predicted_bytes(data, options.heads.value_or(options.max_heads)), "the recovery");
   VariantCandidate best;
   Proof proof;
   NoiseTest noise;
