@@ -16,6 +16,18 @@ using Names = std::vector<std::string>;
 
 bool is_separator(char c) { return c == '.' || c == '/'; }
 
+// "'a', 'b' and 7 others": what a reader needs to see which names the file has.
+std::string list_tensors(const NamedArrays& tensors) {
+  constexpr std::size_t shown = 6;
+  std::string text;
+  std::size_t count = 0;
+  for (const auto& [tensor, array] : tensors) {
+    if (count++ == shown) break;
+    text += join(count == 1 ? "'" : ", '", tensor, "' ", format_shape(array.shape()));
+  }
+  return tensors.size() > shown ? join(text, " and ", tensors.size() - shown, " others") : text;
+}
+
 // The tensors of a file whose names begin with a prefix, up to a separator: layers.1 is not layers.10.
 struct Checkpoint {
   std::string file;
@@ -53,7 +65,8 @@ struct Checkpoint {
   std::string expect(const Names& suffixes) const {
     std::string found = find(suffixes);
     require(!found.empty(), file, ": no tensor", prefix.empty() ? "" : join(" under '", prefix, "'"),
-            " ends in '", suffixes.front(), "'");
+            " ends in '", suffixes.front(), "' among its ", tensors.size(),
+            " tensors: ", list_tensors(tensors));
     return found;
   }
 };
@@ -87,18 +100,6 @@ const std::vector<Naming>& namings() {
 bool is_wanted(const Naming& naming, WeightsFormat format) {
   if (format == WeightsFormat::transformer_lens) return naming.format == WeightsFormat::factors;
   return format == WeightsFormat::automatic || naming.format == format;
-}
-
-// "'a', 'b' and 7 others": what a reader needs to see which names the file has.
-std::string list_tensors(const NamedArrays& tensors) {
-  constexpr std::size_t shown = 6;
-  std::string text;
-  std::size_t count = 0;
-  for (const auto& [tensor, array] : tensors) {
-    if (count++ == shown) break;
-    text += join(count == 1 ? "'" : ", '", tensor, "' ", format_shape(array.shape()));
-  }
-  return tensors.size() > shown ? join(text, " and ", tensors.size() - shown, " others") : text;
 }
 
 const Naming& choose_naming(const Checkpoint& file, WeightsFormat format) {

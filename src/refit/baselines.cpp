@@ -66,7 +66,8 @@ std::vector<Smaller> baselines(const TiedLayer& layer, const Target& target) {
   return out;
 }
 
-std::vector<Smaller> starts_for(const TiedLayer& layer, const TiedLayer& white, const Target& target) {
+std::vector<Smaller> starts_for(const TiedLayer& layer, const TiedLayer& white, const Target& target,
+                                const Grouping& grouped) {
   std::vector<Smaller> out;
   const bool fewer = target.heads < layer.shape.heads, shared = target.groups < target.heads;
   const auto add = [&](const std::string& name, const TiedLayer& heads) {
@@ -76,7 +77,7 @@ std::vector<Smaller> starts_for(const TiedLayer& layer, const TiedLayer& white, 
   add(fewer ? "pruned heads" : "truncated factors", pruned);
   if (fewer && !layer.shape.rotary) add("merged heads", merge(white, target.heads));
   if (!shared) return out;
-  add("similar heads in groups", sort_alike(pruned, target.groups));
+  add("heads that share cheaply", grouped(pruned));
   out.push_back(all_by_weights(layer, target));
   return out;
 }

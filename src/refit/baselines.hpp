@@ -1,6 +1,7 @@
 // What a refit is asked for, what it starts from, and the layers it is compared with.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,9 @@ struct Smaller {
 // The layer itself, each way alone, and all that the target asks for together.
 std::vector<Smaller> baselines(const TiedLayer& layer, const Target& target);
 // All of the shape of the target. Those for white tokens weigh directions by what the inputs have of them.
-std::vector<Smaller> starts_for(const TiedLayer& layer, const TiedLayer& white, const Target& target);
+// `grouped` puts heads that should share beside each other.
+using Grouping = std::function<TiedLayer(const TiedLayer&)>;
+std::vector<Smaller> starts_for(const TiedLayer& layer, const TiedLayer& white, const Target& target,
+                                const Grouping& grouped);
 
 }  // namespace headlens::refitting

@@ -3,96 +3,82 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <optional>
 #include <utility>
 
 #include "base/parallel.hpp"
 #include "base/random.hpp"
 #include "linalg/multiply.hpp"
 #include "linalg/vector_space.hpp"
+#include "refit/moving_factors.hpp"
 
 namespace headlens::refitting {
 namespace {
 
-constexpr float kMean = 0.9f, kSquare = 0.99f, kSmall = 1e-12f;
-constexpr Index kBatchRows = 1024;
+// A step of the first rate turns a block by about this much; the more steps, the shorter each.
+constexpr double kLargestRate = 0.02, kReach = 0.25;
 
-Matrix<float> in_float(MatrixView<const double> a) {
-  Matrix<float> out(a.rows, a.cols);
-  for (Index i = 0; i < a.rows; ++i)
-    for (Index j = 0; j < a.cols; ++j) out(i, j) = static_cast<float>(a(i, j));
+template <class To, class From>
+Matrix<To> converted(const Matrix<From>& a) {
+  Matrix<To> out(a.rows(), a.cols());
+  for (Index i = 0; i < a.rows() * a.cols(); ++i) out.data()[i] = static_cast<To>(a.data()[i]);
   return out;
 }
 
-Matrix<double> in_double(const Matrix<float>& a) {
-  Matrix<double> out(a.rows(), a.cols());
-  for (Index i = 0; i < a.rows() * a.cols(); ++i) out.data()[i] = static_cast<double>(a.data()[i]);
-  return out;
+MovingFactors moving_parameters(const TiedLayer& start) {
+  const TiedShape& s = start.shape;
+  std::vector<FactorBlock> blocks;
+  for (Index i = 0; i < s.heads; ++i) blocks.push_back({0, s.q(i), s.rows, s.rank});
+  for (Index g = 0; g < s.groups; ++g) blocks.push_back({0, s.k(g), s.rows, s.rank});
+  for (Index g = 0; g < s.groups; ++g) blocks.push_back({0, s.v(g), s.rows, s.value_rank});
+  return {start.parameters, std::move(blocks), {s.heads, s.heads + s.groups, s.heads + 2 * s.groups}};
 }
 
-// Columns that move at one rate.
-struct Part {
-  Index begin, end;
-  float size;  // the root mean square of the start, or of its matrix where that is zero
-};
+MovingFactors moving_readout(const TiedLayer& start) {
+  const TiedShape& s = start.shape;
+  std::vector<FactorBlock> blocks;
+  for (Index i = 0; i < s.heads; ++i) blocks.push_back({i * s.value_rank, 0, s.value_rank, s.outputs});
+  if (s.bias) blocks.push_back({s.heads * s.value_rank, 0, 1, s.outputs});
+  const auto all = static_cast<Index>(blocks.size());
+  return {start.readout, std::move(blocks), {all}};
+}
 
-struct Moving {
-  Matrix<float> value, gradient, mean, square;
-  std::vector<Part> parts;
+// The layer that labels, in float.
+struct Teacher {
+  TiedShape shape;
+  Matrix<float> parameters, readout;
 
-  Moving(const Matrix<double>& start, const std::vector<Index>& ends)
-      : value(in_float(start.view())),
-        gradient(start.rows(), start.cols()),
-        mean(Matrix<float>::zeros(start.rows(), start.cols())),
-        square(Matrix<float>::zeros(start.rows(), start.cols())) {
-    Index begin = 0;
-    for (const Index end : ends) {
-      parts.push_back({begin, end, size_of(begin, end)});
-      begin = end;
-    }
-    const float all = std::max(size_of(0, start.cols()), 1e-6f);
-    for (Part& part : parts)
-      if (!(part.size > 0)) part.size = all;
-  }
-  float size_of(Index begin, Index end) const {
-    double sum = 0;
-    for (Index i = 0; i < value.rows(); ++i)
-      for (Index j = begin; j < end; ++j) sum += static_cast<double>(value(i, j)) * value(i, j);
-    return static_cast<float>(std::sqrt(sum / static_cast<double>(value.rows() * (end - begin))));
-  }
-  void step(int t, double rate) {
-    const float mean_share = 1 - std::pow(kMean, static_cast<float>(t)),
-                square_share = 1 - std::pow(kSquare, static_cast<float>(t));
-    for (const Part& part : parts) {
-      const float along = static_cast<float>(rate) * part.size / mean_share;
-      for (Index i = 0; i < value.rows(); ++i)
-        for (Index j = part.begin; j < part.end; ++j) {
-          const float g = gradient(i, j);
-          float &m = mean(i, j), &s = square(i, j);
-          m += (1 - kMean) * (g - m);
-          s += (1 - kSquare) * (g * g - s);
-          value(i, j) -= along * m / (std::sqrt(s / square_share) + kSmall);
-        }
-    }
+  explicit Teacher(const TiedLayer& layer)
+      : shape(layer.shape),
+        parameters(converted<float>(layer.parameters)),
+        readout(converted<float>(layer.readout)) {}
+  void label(MatrixView<const float> x, Index tokens, const std::vector<Index>& lengths, MatrixView<float> y,
+             int threads) const {
+    const TiedMap<float> map(x, tokens, shape, lengths, threads);
+    Matrix<float> z = map.make_activations(), p = map.make_attention(), phi = map.make_phi();
+    map.evaluate(parameters.view(), z.view(), p.view(), phi.view());
+    multiply(Trans::no, Trans::no, 1.0f, std::as_const(phi).view(), readout.view(), 0.0f, y, threads);
   }
 };
 
 class Descent {
  public:
-  Descent(const TiedLayer& start, const TiedExamples& examples, int threads)
+  Descent(const TiedLayer& start, const TiedExamples& examples, const DescentOptions& options, int threads)
       : examples_(examples),
         shape_(start.shape),
         threads_(threads),
-        parameters_(start.parameters, {shape_.k(0), shape_.v(0), shape_.columns()}),
-        readout_(start.readout, {start.readout.cols()}) {
-    batch_ = std::min(examples.count(), std::max<Index>(8, kBatchRows / examples.tokens));
+        parameters_(moving_parameters(start)),
+        readout_(moving_readout(start)) {
+    if (options.teacher) teacher_.emplace(*options.teacher);
+    batch_ = std::min(examples.count(), std::max<Index>(8, options.rows / examples.tokens));
     const Index rows = batch_ * examples.tokens;
     x_ = Matrix<float>(rows, examples.x.cols);
-    y_ = Matrix<float>(rows, examples.y.cols);
+    y_ = Matrix<float>(rows, shape_.outputs);
     g_ = Matrix<float>(rows, shape_.features());
   }
 
   // One step; returns |F - Y| / |Y| of the batch before the step.
-  double step(Stream stream, int t, double rate) {
+  double step(Stream stream, double rate) {
     const std::vector<Index> lengths = gather(stream);
     const TiedMap<float> map(std::as_const(x_).view(), examples_.tokens, shape_, lengths, threads_);
     Matrix<float> z = map.make_activations(), p = map.make_attention(), phi = map.make_phi();
@@ -102,42 +88,67 @@ class Descent {
     map.evaluate(std::as_const(parameters_.value).view(), z.view(), p.view(), phi.view());
     multiply(Trans::no, Trans::no, 1.0f, features, o, -1.0f, y_.view(), threads_);  // F - Y
     const double squares = inner_product(left, left) / labels;
-    // Adam does not mind the size of a gradient; it is kept near one for the sake of kSmall.
+    // Steps do not depend on the size of a gradient; it is kept near one for the sake of float.
     const auto factor = static_cast<float>(1 / labels);
     multiply(Trans::yes, Trans::no, factor, features, left, 0.0f, readout_.gradient.view(), threads_);
     multiply(Trans::no, Trans::yes, factor, left, o, 0.0f, g_.view(), threads_);
     map.adjoint(std::as_const(z).view(), std::as_const(p).view(), std::as_const(g_).view(),
                 parameters_.gradient.view());
-    parameters_.step(t, rate);
-    readout_.step(t, rate);
+    parameters_.step(rate, threads_);
+    readout_.step(rate, threads_);
     return std::sqrt(squares);
   }
 
-  TiedLayer layer() const { return {shape_, in_double(parameters_.value), in_double(readout_.value)}; }
+  TiedLayer layer() const {
+    return {shape_, converted<double>(parameters_.value), converted<double>(readout_.value)};
+  }
 
  private:
+  struct Crossing {
+    Index begin, end;  // examples: the tokens of the first before `place`, those of the second from there on
+    Index place;
+  };
+  Index length(Index example) const {
+    return examples_.lengths.empty() ? examples_.tokens
+                                     : examples_.lengths[static_cast<std::size_t>(example)];
+  }
+  Index any_example(Stream& stream) const {
+    return static_cast<Index>(stream.below(static_cast<std::uint64_t>(examples_.count())));
+  }
+  Crossing draw(Stream& stream) const {
+    const Index end = any_example(stream);
+    if (!teacher_) return {end, end, 0};
+    const Index begin = any_example(stream),
+                shorter = std::max<Index>(1, std::min(length(begin), length(end)));
+    return {begin, end, static_cast<Index>(stream.below(static_cast<std::uint64_t>(shorter)))};
+  }
+  // Fills x and y, and returns the lengths.
   std::vector<Index> gather(Stream& stream) {
-    const Index k = examples_.tokens;
-    std::vector<Index> chosen, lengths;
-    for (Index e = 0; e < batch_; ++e)
-      chosen.push_back(static_cast<Index>(stream.below(static_cast<std::uint64_t>(examples_.count()))));
-    for (const Index e : chosen)
-      if (!examples_.lengths.empty()) lengths.push_back(examples_.lengths[static_cast<std::size_t>(e)]);
-    parallel_for(threads_, batch_, [&](Index e, int) {
-      const Index from = chosen[static_cast<std::size_t>(e)] * k;
-      for (Index t = 0; t < k; ++t) {
-        for (Index j = 0; j < x_.cols(); ++j) x_(e * k + t, j) = static_cast<float>(examples_.x(from + t, j));
-        for (Index j = 0; j < y_.cols(); ++j) y_(e * k + t, j) = static_cast<float>(examples_.y(from + t, j));
-      }
-    });
+    std::vector<Crossing> drawn;
+    std::vector<Index> lengths;
+    for (Index e = 0; e < batch_; ++e) drawn.push_back(draw(stream));
+    for (const Crossing& one : drawn)
+      if (!examples_.lengths.empty()) lengths.push_back(length(one.end));
+    parallel_for(threads_, batch_, [&](Index e, int) { copy(drawn[static_cast<std::size_t>(e)], e); });
+    if (teacher_) teacher_->label(std::as_const(x_).view(), examples_.tokens, lengths, y_.view(), threads_);
     return lengths;
+  }
+  void copy(const Crossing& one, Index e) {
+    const Index k = examples_.tokens;
+    for (Index t = 0; t < k; ++t) {
+      const Index from = (t < one.place ? one.begin : one.end) * k + t;
+      for (Index j = 0; j < x_.cols(); ++j) x_(e * k + t, j) = static_cast<float>(examples_.x(from, j));
+      for (Index j = 0; j < y_.cols() && !teacher_; ++j)
+        y_(e * k + t, j) = static_cast<float>(examples_.y(from, j));
+    }
   }
 
   const TiedExamples& examples_;
   TiedShape shape_;
   int threads_;
   Index batch_ = 0;
-  Moving parameters_, readout_;
+  std::optional<Teacher> teacher_;
+  MovingFactors parameters_, readout_;
   Matrix<float> x_, y_, g_;  // of one batch
 };
 
@@ -145,12 +156,13 @@ class Descent {
 
 TiedLayer descend(const TiedLayer& start, const TiedExamples& examples, const DescentOptions& options,
                   const DescentWatch& watch, int threads) {
-  Descent descent(start, examples, threads);
+  Descent descent(start, examples, options, threads);
   double error = 1;
+  const double first = std::min(kLargestRate, kReach / std::sqrt(std::max(options.steps, 1)));
   for (int t = 0; t < options.steps && !watch(t, error); ++t) {
     const double rate =
-        options.rate * 0.5 * (1 + std::cos(std::numbers::pi * static_cast<double>(t) / options.steps));
-    error = descent.step(Stream(options.seed, "refit-batch", static_cast<std::uint64_t>(t)), t + 1, rate);
+        first * 0.5 * (1 + std::cos(std::numbers::pi * static_cast<double>(t) / options.steps));
+    error = descent.step(Stream(options.seed, "refit-batch", static_cast<std::uint64_t>(t)), rate);
   }
   return descent.layer();
 }

@@ -15,6 +15,7 @@
 #include "recover/levenberg_marquardt.hpp"
 #include "refit/baselines.hpp"
 #include "refit/descend.hpp"
+#include "refit/grouping.hpp"
 #include "refit/starts.hpp"
 #include "refit/whiten.hpp"
 
@@ -84,12 +85,17 @@ Matrix<double> rows_of(const Array& x, const std::vector<Index>& lengths, bool b
 
 // The last fifth is held out; the tenth before it chooses among starts.
 struct Cut {
-  TiedExamples train, choose, held;
+  TiedExamples train, choose, both, held;
+  const TiedLayer* teacher = nullptr;  // the layer that is made smaller, for white tokens
+
+  // A layer that labels new examples may learn those that choose, too, once a start is chosen.
+  const TiedExamples& for_the_best() const { return teacher ? both : train; }
 };
 Cut cut(const TiedExamples& all) {
   const Index n = all.count(), held = std::max<Index>(1, n / 5), choose = std::max<Index>(1, n / 10);
   require(n >= 8, "refit: ", n, " examples given, expected 8 or more: some are held out");
-  return {all.part(0, n - held - choose), all.part(n - held - choose, choose), all.part(n - held, held)};
+  return {all.part(0, n - held - choose), all.part(n - held - choose, choose), all.part(0, n - held),
+          all.part(n - held, held)};
 }
 
 struct Candidate {
@@ -105,18 +111,18 @@ Candidate measured(std::string name, TiedLayer layer, const Cut& data, int threa
 
 Candidate better(Candidate a, Candidate b) { return b.error < a.error ? std::move(b) : std::move(a); }
 
-Candidate descended(const Candidate& start, const Cut& data, int steps, const RefitOptions& options,
-                    Effort& effort, int threads) {
+Candidate descended(const Candidate& start, const Cut& data, const TiedExamples& examples, int steps,
+                    const RefitOptions& options, Effort& effort, int threads) {
   const std::string phase = "descent from " + start.name;
   TiedLayer end = descend(
-      start.layer, data.train, {.steps = steps, .seed = options.seed},
+      start.layer, examples, {.steps = steps, .seed = options.seed, .teacher = data.teacher},
       [&](int step, double error) {
         if (step > 0 && step % std::max(1, steps / 50) == 0)
           effort.step(phase, start.layer.shape.heads, step, steps, error);
         return effort.expired();
       },
       threads);
-  solve_readout(end, data.train, threads);
+  solve_readout(end, examples, threads);
   return better({start.name, copy_of(start.layer), start.error},
                 measured(start.name, std::move(end), data, threads));
 }
@@ -156,7 +162,7 @@ Candidate polished(const Candidate& start, const Cut& data, Effort& effort, int 
 // Every start with its best outputs; a short descent from each; a long one from the best; polish.
 Candidate search(std::vector<Candidate> starts, const Cut& data, const RefitOptions& options, Effort& effort,
                  int threads) {
-  const int steps = static_cast<int>(options.steps);
+  const int steps = static_cast<int>(options.steps), first_steps = steps / (data.teacher ? 10 : 5);
   Candidate best{"", {}, 1e301};
   for (Candidate& start : starts) {
     if (effort.expired()) break;
@@ -166,15 +172,26 @@ Candidate search(std::vector<Candidate> starts, const Cut& data, const RefitOpti
     const bool alone = starts.size() == 1;
     Candidate end = better(std::move(start), std::move(with_outputs));
     if (!alone)
-      end = effort.timed("descent from " + end.name,
-                         [&] { return descended(end, data, steps / 5, options, effort, threads); });
+      end = effort.timed("descent from " + end.name, [&] {
+        return descended(end, data, data.train, first_steps, options, effort, threads);
+      });
     best = better(std::move(best), std::move(end));
   }
   if (best.error > 1e300) return std::move(starts.front());
-  best = effort.timed("descent from the best",
-                      [&] { return descended(best, data, steps, options, effort, threads); });
+  best = effort.timed("descent from the best", [&] {
+    return descended(best, data, data.for_the_best(), steps, options, effort, threads);
+  });
   if (effort.expired()) return best;
   return effort.timed("polish", [&] { return polished(best, data, effort, threads); });
+}
+
+// The heads in the order of the groups that cost least.
+TiedLayer in_groups(const TiedLayer& heads, const Target& target, const Cut& data,
+                    const RefitOptions& options, Effort& effort, int threads) {
+  const Matrix<double> costs = pair_costs(
+      heads, data.train, {.rank = target.rank, .seed = options.seed}, [&] { return effort.expired(); },
+      threads);
+  return in_order(heads, cheapest_groups(costs, target.groups, options.seed));
 }
 
 RefitShape shape_of(const TiedShape& s) { return {s.heads, s.rank, s.value_rank, s.groups, s.parameters()}; }
@@ -236,15 +253,21 @@ Refit refit(const LayerHeads& layer, const Tokens& tokens, const RefitOptions& o
   const Matrix<double> rows = rows_of(x, tokens.lengths, teacher.shape.bias);
   const Matrix<double> labels = apply_tied(teacher, rows, x.dim(1), tokens.lengths, threads);
   const Cut plain = cut({rows.view(), labels.view(), x.dim(1), tokens.lengths});
-  const Whitening white = whiten(plain.train.x, threads);
+  const Whitening white = whiten(plain.both.x, threads);
   const Matrix<double> turned = white.tokens(rows, threads);
-  const Cut data = cut({turned.view(), labels.view(), x.dim(1), tokens.lengths});
+  const TiedLayer white_teacher = white.in_white(teacher, threads);
+  Cut data = cut({turned.view(), labels.view(), x.dim(1), tokens.lengths});
+  data.teacher = &white_teacher;
   std::vector<RefitRow> table;
   for (const Smaller& one : baselines(teacher, target))
     table.push_back(
         {one.name, shape_of(one.layer.shape), relative_error(one.layer, plain.held, threads), one.wanted});
   std::vector<Candidate> starts;
-  for (Smaller& one : starts_for(teacher, white.in_white(teacher, threads), target))
+  const auto grouped = [&](const TiedLayer& heads) {
+    return effort.timed("groups of heads",
+                        [&] { return in_groups(heads, target, data, options, effort, threads); });
+  };
+  for (Smaller& one : starts_for(teacher, white_teacher, target, grouped))
     starts.push_back(measured(one.name, one.white ? std::move(one.layer) : white.in_white(one.layer, threads),
                               data, threads));
   const Candidate best = search(std::move(starts), data, options, effort, threads);

@@ -130,29 +130,6 @@ TiedLayer share(const TiedLayer& layer, Index groups, Index rank) {
   return assemble(all, groups, layer);
 }
 
-TiedLayer sort_alike(const TiedLayer& layer, Index groups) {
-  std::vector<Head> left = heads_in(layer), sorted;
-  const auto likeness = [](const Head& a, const Head& b) {
-    const auto share = [](double product, double first, double second) {
-      return std::abs(product) / std::max(std::sqrt(first * second), 1e-300);
-    };
-    return share(theta_product(a, b), theta_product(a, a), theta_product(b, b)) +
-           share(w_product(a, b), w_product(a, a), w_product(b, b));
-  };
-  while (!left.empty()) {  // a group begins with the first head that is left, and takes those most like it
-    Head first = std::move(left.front());
-    left.erase(left.begin());
-    std::stable_sort(left.begin(), left.end(),
-                     [&](const Head& a, const Head& b) { return likeness(first, a) > likeness(first, b); });
-    sorted.push_back(std::move(first));
-    for (Index i = 1; i < layer.shape.heads / groups; ++i) {
-      sorted.push_back(std::move(left.front()));
-      left.erase(left.begin());
-    }
-  }
-  return assemble(sorted, layer.shape.heads, layer);
-}
-
 TiedLayer random_layer(const TiedShape& shape, std::uint64_t seed, int start) {
   TiedLayer out{shape, Matrix<double>(shape.rows, shape.columns()),
                 Matrix<double>::zeros(shape.features(), shape.outputs)};

@@ -27,8 +27,6 @@ TiedLayer pool(const TiedLayer& layer, Index groups);
 // The nearest shared factors: [Theta_1; Theta_2; ..] = [Q_1; Q_2; ..] K^T and [W_1 W_2 ..] = V [O_1 O_2 ..],
 // cut to this rank. With rotary positions keys are averaged.
 TiedLayer share(const TiedLayer& layer, Index groups, Index rank);
-// The heads in an order that makes neighbours of those with similar Theta and W.
-TiedLayer sort_alike(const TiedLayer& layer, Index groups);
 // Entries for tokens of covariance one: logits of size 0.5.
 TiedLayer random_layer(const TiedShape& shape, std::uint64_t seed, int start);
 

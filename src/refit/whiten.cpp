@@ -14,7 +14,15 @@ namespace {
 
 constexpr double kFloor = 1e-8;
 
-// sum_k values[k]^power v_k v_k^T
+TiedLayer moved(const Matrix<double>& turn, const TiedLayer& layer, int threads) {
+  TiedLayer out = copy_of(layer);
+  multiply(Trans::no, Trans::no, 1.0, turn.view(), layer.parameters.view(), 0.0, out.parameters.view(),
+           threads);
+  return out;
+}
+
+}  // namespace
+
 Matrix<double> power_of(const SymmetricEigen& eigen, double floor, double power, int threads) {
   const Index d = eigen.vectors.rows();
   Matrix<double> left(d, d), out(d, d);
@@ -26,15 +34,6 @@ Matrix<double> power_of(const SymmetricEigen& eigen, double floor, double power,
            threads);
   return out;
 }
-
-TiedLayer moved(const Matrix<double>& turn, const TiedLayer& layer, int threads) {
-  TiedLayer out = copy_of(layer);
-  multiply(Trans::no, Trans::no, 1.0, turn.view(), layer.parameters.view(), 0.0, out.parameters.view(),
-           threads);
-  return out;
-}
-
-}  // namespace
 
 Matrix<double> Whitening::tokens(MatrixView<const double> x, int threads) const {
   Matrix<double> out(x.rows, x.cols);

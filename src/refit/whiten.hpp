@@ -3,9 +3,13 @@
 // that the inputs have. The floor, 1e-8 of the mean eigenvalue, leaves the other directions as they are.
 #pragma once
 
+#include "linalg/eigen.hpp"
 #include "refit/tied_examples.hpp"
 
 namespace headlens::refitting {
+
+// sum_k (max(values[k], 0) + floor)^power v_k v_k^T
+Matrix<double> power_of(const SymmetricEigen& eigen, double floor, double power, int threads);
 
 struct Whitening {
   Matrix<double> turn, back;  // T and its inverse, both symmetric

@@ -189,6 +189,7 @@ def test_masks_of_layer_files_are_checked(tmp_path, monkeypatch, causal, text):
         ("match a.safetensors other.npz --heads 8", "other.npz has (9, 9); heads are compared"),
         ("match a.safetensors unknown.safetensors --heads 8", "'blocks.0.mixer.w' (3, 4)"),
         ("match a.safetensors part.safetensors --heads 8", "no tensor ends in 'key.weight'"),
+        ("match a.safetensors part.safetensors --heads 8", "self.query.weight' (48, 48)"),
         ("match a.safetensors b.safetensors --heads 8 --prefix-b decoder", "under 'decoder'"),
         ("match a.safetensors b.safetensors --heads 8 --layers 3", "--layers: '3' given, expected all"),
         ("match a.safetensors b.safetensors --heads 8 --across", "--across: given without --layers all"),
