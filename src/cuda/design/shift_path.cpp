@@ -66,6 +66,7 @@ class DevicePath final : public backend::ShiftPath {
   std::vector<double> leave_one_out(const std::vector<double>& shifts) override;
   bool one_factor() const override { return false; }
   std::unique_ptr<backend::Factor> factor(double shift) override {
+    if (best_.size() > 0 && best_.shift() == shift) return std::make_unique<PathFactor<T>>(best_);
     if (!matrix_.factorise(shift)) return nullptr;
     return std::make_unique<PathFactor<T>>(matrix_);
   }
@@ -76,9 +77,10 @@ class DevicePath final : public backend::ShiftPath {
   Matrix<double> residuals(const Matrix<double>& solution) const;
   std::vector<double> left_over(double shift);
 
-  Symmetric<T> matrix_;
+  Symmetric<T> matrix_, best_;  // best: with the factor of the least error so far, which is often asked for
   double mean_diagonal_;
   double smallest_ = 0;  // shift that is tried
+  double least_ = kInfinity;
   std::shared_ptr<const Equations> equations_;
   std::vector<Index> examples_;  // left out
   DeviceArray<T> rows_;          // of them, where they are few and features are dear
@@ -151,6 +153,10 @@ std::vector<double> DevicePath<T>::leave_one_out(const std::vector<double>& shif
     Matrix<double> solution(matrix_.size(), equations_->targets.cols);
     download_columns(found, solution);
     errors.push_back(mean_error(residuals(solution), left_over(shift), examples_));
+    if (errors.back() >= least_) continue;
+    least_ = errors.back();
+    best_ = {};
+    best_ = matrix_.clone_factored();
   }
   return errors;
 }

@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kWarp = 32, kWarps = 8;  // a block prepares and computes kWarps sets at a time
 constexpr int kSide = 16;              // heads of a warp; keys and columns of tiles
-constexpr int kWidth = kSide + 1;      // the last column of a token is added by itself
+constexpr int kWidth = kSide + 1;      // the last column of a token is a one, added by itself
 constexpr int kBlockHeads = kWarps * kSide;
 
 // One set as the operands of tiles, whose numbers come as (high, high, low, low) of two neighbours. The order
@@ -19,10 +19,10 @@ constexpr int kBlockHeads = kWarps * kSide;
 // t and t + 4 takes the neighbours 2 t and 2 t + 1: those that a product before has left in its registers.
 struct Set {
   float4 scores[2][kSide][4];  // [half][key][t]: columns 8 half + 2 t and the next
-  float4 mix[2][kSide][4];     // [half][column][t]: keys 8 half + 2 t and the next
+  float4 mix[2][kSide][4];     // [half][column][t]: keys 8 half + 2 t and the next, over the number of keys
   float4 query[kSide / 4];
-  float last[kSide];  // column 16 of the keys
-  float query_last;
+  float there[kSide];  // column 16 of the keys: 1, or 0 for keys that are not there
+  float inverse;       // 1 / N
   int keys;
 };
 
@@ -116,30 +116,34 @@ __device__ inline Rows rows_of(const std::int64_t* __restrict__ begin, int set, 
 // The tokens of a set travel to `raw` while others are computed.
 __device__ inline void fetch(const float* __restrict__ tokens, const Rows& rows, int width, float* raw) {
   const int items = rows.there ? (rows.keys + 1) * width : 0;
-  for (int e = lane(); e < items; e += kWarp)
-    __pipeline_memcpy_async(raw + e, tokens + rows.first * width + e, sizeof(float));
+  const float* from = tokens + rows.first * width;
+#pragma unroll
+  for (int e = lane(); e < kWidth * kWidth; e += kWarp)
+    if (e < items)
+      __pipeline_memcpy_async(raw + e, from + e, sizeof(float));
+    else
+      raw[e] = 0.f;
   __pipeline_commit();
 }
 
+// Columns beyond the last one hold what comes next: their weights are 0, and nothing is stored of them.
 __device__ inline void prepare(const Rows& rows, int width, const float* raw, Set& to) {
   __pipeline_wait_prior(0);
   __syncwarp();
-  const auto x = [&](int key, int column) {
-    return key < rows.keys && column < width ? raw[(key + 1) * width + column] : 0.f;
-  };
+  const int keys = rows.there ? rows.keys : 1, two = lane() % 8;
+  const float inverse = 1.f / static_cast<float>(keys);
 #pragma unroll
-  for (int e = lane(); e < 8 * kSide; e += kWarp) {
-    const int row = e / 8, two = e % 8;
-    to.scores[two / 4][row][two % 4] = split(x(row, 2 * two), x(row, 2 * two + 1));
-    to.mix[two / 4][row][two % 4] = split(x(2 * two, row), x(2 * two + 1, row));
+  for (int row = lane() / 8; row < kSide; row += kWarp / 8) {
+    const float *key = raw + (row + 1) * width + 2 * two, *column = raw + (2 * two + 1) * width + row;
+    to.scores[two / 4][row][two % 4] = split(key[0], key[1]);
+    to.mix[two / 4][row][two % 4] = split(inverse * column[0], inverse * column[width]);
   }
-  const auto query = [&](int column) { return rows.there && column < width ? raw[column] : 0.f; };
   if (lane() < kSide) {
-    reinterpret_cast<float*>(to.query)[lane()] = query(lane());
-    to.last[lane()] = x(lane(), kSide);
+    reinterpret_cast<float*>(to.query)[lane()] = raw[lane()];
+    to.there[lane()] = lane() < keys ? 1.f : 0.f;
   } else if (lane() == kSide) {
-    to.query_last = query(kSide);
-    to.keys = rows.there ? rows.keys : 1;
+    to.inverse = inverse;
+    to.keys = keys;
   }
   __syncwarp();
 }
@@ -149,11 +153,11 @@ __device__ inline void project(const Set& set, const HeadPair& heads, float (&a)
   const float4 own = set.query[lane() % 4];
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
-    last[h] = heads.last[0][h] * own.x + heads.last[1][h] * own.y + heads.last[2][h] * own.z +
-              heads.last[3][h] * own.w + heads.last[4][h] * set.query_last;
+    last[h] = heads.last[4][h] + heads.last[0][h] * own.x + heads.last[1][h] * own.y +
+              heads.last[2][h] * own.z + heads.last[3][h] * own.w;
     last[h] = quad_sum(last[h]);
 #pragma unroll
-    for (int c = 0; c < 4; ++c) a[c][h] = heads.w[kSide][h][c] * set.query_last;
+    for (int c = 0; c < 4; ++c) a[c][h] = heads.w[kSide][h][c];
   }
 #pragma unroll
   for (int i = 0; i < kSide; i += 4) {
@@ -175,7 +179,7 @@ __device__ inline void score_keys(const Set& set, const float (&a)[4][2], const 
                                   float (&c)[2][4]) {
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
-    const float2 x = *reinterpret_cast<const float2*>(set.last + column_of(lane() % 4, 2 * half));
+    const float2 x = *reinterpret_cast<const float2*>(set.there + column_of(lane() % 4, 2 * half));
     c[half][0] = last[0] * x.x, c[half][1] = last[0] * x.y;
     c[half][2] = last[1] * x.x, c[half][3] = last[1] * x.y;
   }
@@ -186,7 +190,8 @@ __device__ inline void score_keys(const Set& set, const float (&a)[4][2], const 
   }
 }
 
-// As weigh() of weights.cuh, for keys that four threads share. Returns what a mixture is multiplied by.
+// As weigh() of weights.cuh, for keys that four threads share. Returns what a mixture of keys over their
+// number is multiplied by.
 template <Score score>
 __device__ inline float weigh_head(int keys, int h, float (&c)[2][4]) {
   const auto there = [&](int e) { return column_of(lane() % 4, e) < keys; };
@@ -205,7 +210,7 @@ __device__ inline float weigh_head(int keys, int h, float (&c)[2][4]) {
     at(e) = plain || there(e) ? weight(score, at(e) - highest) : 0.f;
     sum += at(e);
   }
-  return 1.f / (score == Score::softmax ? quad_sum(sum) : static_cast<float>(keys));
+  return score == Score::softmax ? static_cast<float>(keys) / quad_sum(sum) : 1.f;
 }
 
 // phi[half][2 h + u]: head 2 g + h, column 8 half + 2 t + u; last: column 16.
@@ -213,29 +218,35 @@ __device__ inline void mix_keys(const Set& set, const float (&c)[2][4], float (&
                                 float (&last)[2]) {
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
-    const float2 x = *reinterpret_cast<const float2*>(set.last + column_of(lane() % 4, 2 * half));
-#pragma unroll
-    for (int h = 0; h < 2; ++h) last[h] += c[half][2 * h] * x.x + c[half][2 * h + 1] * x.y;
     const float tile[4] = {c[half][0], c[half][2], c[half][1], c[half][3]};
     add_product(phi, tile, set.mix[half]);
   }
-  last[0] = quad_sum(last[0]), last[1] = quad_sum(last[1]);
+#pragma unroll
+  for (int h = 0; h < 2; ++h)
+    last[h] = set.inverse * quad_sum((c[0][2 * h] + c[0][2 * h + 1]) + (c[1][2 * h] + c[1][2 * h + 1]));
 }
 
-// To out, which points at column 0 of the first of two heads; 0 while every feature is finite.
-__device__ inline float store(const float (&phi)[2][4], const float (&last)[2], const float (&scale)[2],
-                              int width, int stride, float* out) {
+__device__ inline void multiply_heads(float (&phi)[2][4], float (&last)[2], float first, float second) {
+#pragma unroll
+  for (int e = 0; e < 4; ++e) {
+    phi[e / 2][e % 2] *= first;
+    phi[e / 2][2 + e % 2] *= second;
+  }
+  last[0] *= first, last[1] *= second;
+}
+
+// To out, which points at column 2 t of the first of two heads; poison stays 0 while every feature is finite.
+__device__ inline void store(const float (&phi)[2][4], const float (&last)[2], int width, std::int64_t stride,
+                             float* out, float& poison) {
   const int t = lane() % 4;
-  float poison = 0.f;
-  const auto put = [&](int column, float x, float y) {
-    x *= scale[0], y *= scale[1];
-    poison += x * 0.f + y * 0.f;
-    if (column < width) *reinterpret_cast<float2*>(out + static_cast<std::int64_t>(column) * stride) = {x, y};
+  const auto put = [&](bool there, float x, float y, float* to) {
+    poison = fmaf(x, 0.f, fmaf(y, 0.f, poison));
+    if (there) *reinterpret_cast<float2*>(to) = {x, y};
   };
 #pragma unroll
-  for (int e = 0; e < 4; ++e) put(column_of(t, e), phi[e / 2][e % 2], phi[e / 2][2 + e % 2]);
-  if (t == 0) put(kSide, last[0], last[1]);
-  return poison;
+  for (int e = 0; e < 4; ++e)
+    put(column_of(t, e) < width, phi[e / 2][e % 2], phi[e / 2][2 + e % 2], out + column_of(0, e) * stride);
+  put(t == 0 && kSide < width, last[0], last[1], out + kSide * stride);
 }
 
 // A block: kWarps sets at a time against kSide heads per warp. While a warp computes with all sets of one
@@ -261,6 +272,8 @@ __global__ __launch_bounds__(kWarps* kWarp,
   Rows later = rows_of(begin, group + 2 * step + warp, count);
   __syncthreads();
   float poison = 0.f;
+  const std::int64_t pitch = static_cast<std::int64_t>(width) * stride;
+  out += head + lane() % 4 * 2 * static_cast<std::int64_t>(stride);
   for (int buffer = 0; group < count; group += step, buffer = 1 - buffer) {
     prepare(next, width, shared.raw[warp], shared.sets[1 - buffer][warp]);
     fetch(tokens, later, width, shared.raw[warp]);
@@ -268,21 +281,20 @@ __global__ __launch_bounds__(kWarps* kWarp,
     later = rows_of(begin, group + 3 * step + warp, count);
     float a[4][2], last[2];
     project(shared.sets[buffer][0], pair, a, last);
-    for (int s = 0; s < kWarps && group + s < count; ++s) {
+    float* to = out + group * pitch;
+    for (int s = 0; s < kWarps && group + s < count; ++s, to += pitch) {
       const Set& set = shared.sets[buffer][s];
-      float c[2][4], phi[2][4] = {}, phi_last[2] = {}, scale[2];
+      float c[2][4], phi[2][4] = {}, phi_last[2];
       score_keys(set, a, last, c);
       // Of the next set, while the tensor cores are busy.
       project(shared.sets[buffer][(s + 1) % kWarps], pair, a, last);
+      float scale[2];
 #pragma unroll
-      for (int h = 0; h < 2; ++h) {
-        const float factor = weigh_head<score>(set.keys, h, c);
-        scale[h] = head + h < heads ? factor : 0.f;
-      }
+      for (int h = 0; h < 2; ++h) scale[h] = weigh_head<score>(set.keys, h, c);
       mix_keys(set, c, phi, phi_last);
-      if (head < stride)
-        poison += store(phi, phi_last, scale, width, stride,
-                        out + static_cast<std::int64_t>(group + s) * width * stride + head);
+      if constexpr (score == Score::softmax || score == Score::exp)  // the others give 0 to heads of zeros
+        multiply_heads(phi, phi_last, head < heads ? scale[0] : 0.f, head + 1 < heads ? scale[1] : 0.f);
+      if (head < stride) store(phi, phi_last, width, stride, to, poison);
     }
     __syncthreads();
   }
