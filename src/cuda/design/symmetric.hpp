@@ -20,7 +20,7 @@ class Symmetric {
   Index size() const { return size_; }
   double trace() const { return trace_; }
   double shift() const { return shift_; }  // of the factor
-  double frobenius();  // at least the largest eigenvalue; before a factor
+  double frobenius();                      // at least the largest eigenvalue; before a factor
   T* entries() { return entries_.data(); }
   void add_constant(double constant);  // to every entry
 
