@@ -8,6 +8,7 @@
 
 #include "base/random.hpp"
 #include "fit/penalties.hpp"
+#include "reference/random_sets.hpp"
 
 namespace headlens::training {
 namespace {
@@ -95,6 +96,31 @@ TEST(GoldenSection, PassesOverMatricesThatAreNotDefinite) {
   for (std::size_t k = 12; k < 20; ++k) errors[k] = std::numeric_limits<double>::infinity();
   const PathTrials some = search(errors, 20, false);
   EXPECT_EQ(some.trials[std::size_t(best_trial(some.trials))].ridge, half_decades(20)[7]);
+}
+
+// The errors of fits: below and beyond interpolation, with labels that can be learned and with noise alone. A
+// curve may have a second valley, and then hardly a deeper one: 47 of these 48 choices are the same.
+TEST(GoldenSection, ChoosesAsTheWholeCurveDoes) {
+  int same = 0;
+  for (const auto [count, heads] : {std::pair<Index, Index>{40, 30}, {90, 10}, {150, 25}, {200, 8}})
+    for (const double noise : {0.0, 0.3, 3.0, 30.0})
+      for (std::uint64_t seed = 1; seed <= 3; ++seed) {
+        LabelledSets data = reference::labelled(reference::equal_sets<double>(count, 4, 3, seed), seed, 1);
+        Stream stream(seed, "noise");
+        for (double& y : data.targets.values) y += noise * stream.normal();
+        FitOptions options;
+        options.features.heads = heads;
+        options.features.seed = seed;
+        const std::vector<RidgeTrial> whole = fit(data, options, {.threads = 1}).report.trials;
+        std::vector<double> errors;
+        for (const RidgeTrial& trial : whole) errors.push_back(trial.error);
+        const PathTrials some = search(errors, std::ssize(errors), false);
+        const double chosen = some.trials[std::size_t(best_trial(some.trials))].error;
+        const double least = whole[std::size_t(best_trial(whole))].error;
+        EXPECT_LE(chosen, 1.001 * least) << count << " sets, noise " << noise << ", seed " << seed;
+        same += chosen == least;
+      }
+  EXPECT_GE(same, 46);
 }
 
 }  // namespace
