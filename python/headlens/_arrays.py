@@ -4,15 +4,32 @@ from typing import Any
 
 import numpy as np
 
+_ON_CUDA = 2  # the number that DLPack gives to devices of CUDA
+
+
+def _fetched(values: Any) -> Any:
+    """`values` in main memory if it is a tensor of PyTorch or CuPy on a device of CUDA; else as it is."""
+    where = getattr(values, "__dlpack_device__", None)
+    if not callable(where) or where()[0] != _ON_CUDA:
+        return values
+    for fetch in ("cpu", "get"):  # PyTorch's and CuPy's: both wait for what the device still computes
+        if callable(getattr(values, fetch, None)):
+            return getattr(values, fetch)()
+    return values
+
 
 def as_numpy(values: Any, name: str) -> np.ndarray:
-    """NumPy's view of `values`: arrays, nested lists, and tensors of PyTorch, JAX and others through DLPack."""
+    """NumPy's view of `values`: arrays, nested lists, and tensors of PyTorch, JAX and others through DLPack.
+
+    Tensors on a device of CUDA are copied to main memory, from where the back ends read.
+    """
     if isinstance(values, np.ndarray):
         return values
     if hasattr(values, "tocsr"):
         raise TypeError(f"{name}: sparse data given, but dense data is required (X.toarray() is dense)")
     if hasattr(values, "detach") and getattr(values, "requires_grad", False):
         values = values.detach()
+    values = _fetched(values)
     if hasattr(values, "__dlpack__"):
         try:
             return np.from_dlpack(values)

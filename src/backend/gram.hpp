@@ -49,6 +49,9 @@ class ShiftPath {
   // The mean squared leave-one-out error at every shift, the largest shift first; infinity where A is not
   // positive definite. In f32 the list ends before the first shift that the precision cannot tell from 0.
   virtual std::vector<double> leave_one_out(const std::vector<double>& shifts) = 0;
+  // Whether all shifts cost little more than one. If not, each is a factorisation, and few should be asked
+  // for.
+  virtual bool one_factor() const { return true; }
   // Keeps a reference to the path. Null if A is not positive definite.
   virtual std::unique_ptr<Factor> factor(double shift) = 0;
 };

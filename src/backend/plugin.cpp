@@ -4,6 +4,7 @@
 
 #include <array>
 #include <filesystem>
+#include <vector>
 
 #include "headlens/error.hpp"
 
@@ -22,11 +23,25 @@ fs::path own_folder() {
   return (error ? file : real).parent_path();
 }
 
-// Beside the program; folders above (tests and the package of a build); where an installation puts libraries.
-fs::path find_beside(const std::string& file) {
-  for (const char* folder : {".", "..", "../..", "../lib", "../lib64", "../lib/x86_64-linux-gnu"}) {
+// Beside the program; folders above (tests and the package of a build); where an installation puts libraries;
+// the back end's own package, beside the package headlens or under the environment of the program.
+std::vector<fs::path> folders_to_search() {
+  const fs::path own = own_folder();
+  std::vector<fs::path> out;
+  for (const char* folder :
+       {".", "..", "../..", "../lib", "../lib64", "../lib/x86_64-linux-gnu", "../headlens_cuda"})
+    out.push_back(own / folder);
+  std::error_code error;
+  for (const fs::directory_entry& entry : fs::directory_iterator(own / "../lib", error))
+    if (entry.path().filename().string().starts_with("python3"))
+      out.push_back(entry.path() / "site-packages" / "headlens_cuda");
+  return out;
+}
+
+fs::path find_plugin(const std::string& file) {
+  for (const fs::path& folder : folders_to_search()) {
     std::error_code error;
-    const fs::path path = fs::canonical(own_folder() / folder / file, error);
+    const fs::path path = fs::canonical(folder / file, error);
     if (!error) return path;
   }
   return {};
@@ -37,11 +52,11 @@ fs::path find_beside(const std::string& file) {
 std::string build_name() { return join(version(), " ", commit(), " ", compiler()); }
 
 Plugin load_plugin(const std::string& file) {
-  const fs::path path = find_beside(file);
+  const fs::path path = find_plugin(file);
   if (path.empty())
     return {nullptr, join(file,
-                          " is not beside this program: install nvcc (scripts/setup cuda) and build "
-                          "again, or ask for cpu")};
+                          " is not beside this program: install the package headlens-cuda, or nvcc "
+                          "(scripts/setup cuda) and build again, or ask for cpu")};
   // The libraries of CUDA are large: without a driver, which no program brings along, they are not loaded.
   if (!dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL))
     return {nullptr, "no driver of NVIDIA is installed: install one, or ask for cpu"};

@@ -31,7 +31,7 @@ double solver_bytes(const Route& route, const Shape& shape, double rows, double 
     case Method::cholesky:
       return factor_bytes(size, single ? 4 : kDouble, 0);
     case Method::path:
-      return factor_bytes(size, single ? 4 : kDouble, forms);
+      return factor_bytes(size, single ? 4 : kDouble, forms) + size * size * (single ? 4 : kDouble);
     case Method::minimum_norm:
       return 4 * size * size * kDouble;
     case Method::newton:
@@ -52,7 +52,8 @@ bool needs_all(const Route& route) {
 
 double kernel_bytes(const Route& route, const Shape& shape) {
   const double n = as_double(shape.sets.count());
-  const double copies = route.method == Method::minimum_norm ? 5 : 2;  // the other measures the residual
+  // Of the matrix: one measures the residual; a path keeps the best factor beside the latest.
+  const double copies = route.method == Method::minimum_norm ? 5 : route.method == Method::path ? 3 : 2;
   const double forms = route.method == Method::path ? 2 * 4096 * n : 0;
   return token_bytes(shape.sets, sizeof(double)) + (copies * n * n + forms) * kDouble + kLibraries;
 }

@@ -5,6 +5,7 @@
 #include "backend/toy_fit.hpp"
 #include "features/heads.hpp"
 #include "headlens/error.hpp"
+#include "headlens/fit.hpp"
 #include "reference/backends.hpp"
 #include "reference/random_sets.hpp"
 
@@ -177,6 +178,32 @@ TEST_P(DesignContract, LeaveOneOut) {
       ASSERT_EQ(found.size(), shifts.size());
       for (std::size_t k = 0; k < shifts.size(); ++k)
         EXPECT_NEAR(found[k] / plain[k], 1, 8 * f.unit() * pair.size * pair.size / shifts[k]);
+    }
+}
+
+// Ctrl-C: a fit that is told to stop ends with the next block, at the first question, halfway or at the last.
+TEST_P(DesignContract, AFitEndsWhenAsked) {
+  const LabelledSets data = reference::labelled(reference::equal_sets<double>(90, 3, 4, 7), 4, 1);
+  for (const Precision precision : {Precision::f64, Precision::f32})
+    for (const std::optional<double> ridge : {std::optional<double>(), std::optional<double>(0.1)}) {
+      FitOptions options;
+      options.features.heads = 40;
+      options.features.precision = precision;
+      options.ridge = ridge;
+      Execution run = execution();
+      int asked = 0, last = -1;
+      run.cancelled = [&] { return ++asked == last; };
+      (void)fit(data, options, run);
+      ASSERT_GT(asked, 2);
+      for (const int when : {1, asked / 2, asked}) {
+        asked = 0, last = when;
+        try {
+          (void)fit(data, options, run);
+          FAIL() << "not ended at question " << when;
+        } catch (const Error& error) {
+          EXPECT_EQ(error.code(), ErrorCode::interrupted) << error.what();
+        }
+      }
     }
 }
 

@@ -63,16 +63,23 @@ struct Case {
     if (!path) return std::nullopt;
     return choose_in_float(*path, ridges(trace), y.rows());
   }
-  FloatChoice exact() const {
-    const auto matrix = design();
-    const auto gram = matrix->gram({.side = side(), .targets = y, .intercept = options.intercept});
-    const double trace = gram->trace();
-    std::optional<FloatChoice> found = choose_in_float(*gram->shift_path(), ridges(trace), y.rows());
-    EXPECT_TRUE(found);
-    return *found;
+  // Errors at all penalties that the precision resolves.
+  std::vector<RidgeTrial> all_trials(backend::Gram& gram) const {
+    const std::vector<double> grid = ridges(gram.trace());
+    std::vector<double> shifts;
+    for (const double ridge : grid) shifts.push_back(ridge * double(y.rows()));
+    std::vector<RidgeTrial> out;
+    for (const double error : gram.shift_path()->leave_one_out(shifts))
+      out.push_back({grid[out.size()], error});
+    return out;
   }
-  double largest_shift(const std::vector<RidgeTrial>& trials) const {
-    return trials.front().ridge * double(y.rows());
+  std::vector<RidgeTrial> exact() const {
+    const auto matrix = design();
+    return all_trials(*matrix->gram({.side = side(), .targets = y, .intercept = options.intercept}));
+  }
+  std::vector<RidgeTrial> single_trials() const {
+    const auto matrix = design();
+    return all_trials(*single_gram(*matrix));
   }
 };
 
@@ -86,14 +93,14 @@ TEST_P(Refined, AgreesWithTheExactPath) {
       const Case given(execution(), n, heads, intercept, 2);
       const auto single = given.single();
       ASSERT_TRUE(single);
-      const FloatChoice exact = given.exact();
-      EXPECT_NEAR(single->ridge / exact.ridge, 1, 1e-5);
+      const std::vector<RidgeTrial> exact = given.exact(), trials = given.single_trials();
+      EXPECT_NEAR(single->ridge / exact[std::size_t(best_trial(exact))].ridge, 1, 1e-5);
       // |A| is at most its trace, n mean_diagonal: the first shift is 1e3 n mean_diagonal.
-      const double norm = given.largest_shift(exact.trials) * 1e-3;
+      const double norm = exact.front().ridge * double(n) * 1e-3;
       int close = 0;
-      for (std::size_t k = 0; k < single->trials.size(); ++k) {
-        const double moved = kEpsFloat * norm / (exact.trials[k].ridge * double(n));
-        EXPECT_NEAR(single->trials[k].error / exact.trials[k].error, 1, 1e-5 + 40 * moved) << k;
+      for (std::size_t k = 0; k < trials.size(); ++k) {
+        const double moved = kEpsFloat * norm / (exact[k].ridge * double(n));
+        EXPECT_NEAR(trials[k].error / exact[k].error, 1, 1e-5 + 40 * moved) << k;
         close += 40 * moved < 1e-2;
       }
       EXPECT_GE(close, 12);
@@ -106,15 +113,13 @@ TEST_P(Refined, AgreesWithTheExactPath) {
 TEST_P(Refined, EstimatesFromSomeExamples) {
   for (const Index heads : {300, 150}) {  // dual, primal
     Case given(execution(), 900, heads, true);
-    const FloatChoice exact = given.exact();
-    std::vector<std::vector<double>> ratios(exact.trials.size());
+    const std::vector<RidgeTrial> exact = given.exact();
+    std::vector<std::vector<double>> ratios(exact.size());
     constexpr int kDraws = 12;
     for (int draw = 0; draw < kDraws; ++draw) {
       given.options.features.seed = std::uint64_t(draw);
-      const auto single = given.single();
-      ASSERT_TRUE(single);
-      for (std::size_t k = 0; k < single->trials.size(); ++k)
-        ratios[k].push_back(single->trials[k].error / exact.trials[k].error);
+      const std::vector<RidgeTrial> trials = given.single_trials();
+      for (std::size_t k = 0; k < trials.size(); ++k) ratios[k].push_back(trials[k].error / exact[k].error);
     }
     int checked = 0;
     for (const std::vector<double>& ratio : ratios) {

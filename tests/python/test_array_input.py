@@ -155,6 +155,22 @@ def test_bad_input_is_refused_by_name(case):
         headlens.RandomFeatureAttentionRegressor(heads=5).fit(X, y)
 
 
+class OnDevice(Tensor):
+    """As a tensor of PyTorch (`cpu`) or CuPy (`get`) on a device of CUDA."""
+
+    def __init__(self, array, fetch):
+        super().__init__(array, (2, 0), "cuda:0")
+        setattr(self, fetch, lambda: array)
+
+
+@pytest.mark.parametrize("fetch", ["cpu", "get"])
+def test_tensors_on_a_device_of_cuda_are_fetched(tokens, fetch):
+    X, y = tokens
+    np.testing.assert_array_equal(predictions(OnDevice(X, fetch), OnDevice(y, fetch)), predictions(X, y))
+    sets = headlens.Sets(OnDevice(X[:, 0], fetch), OnDevice(X[:, 1:], fetch))
+    np.testing.assert_array_equal(predictions(sets, y), predictions(X, y))
+
+
 def test_sparse_input_is_refused():
     sparse = pytest.importorskip("scipy.sparse")
     with pytest.raises(TypeError, match="X: sparse"):

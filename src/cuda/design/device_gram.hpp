@@ -1,5 +1,5 @@
-// Gram matrices on the device, and what is solved with them (backend/gram.hpp). All penalties come from one
-// matrix, which is factored at each of them: on a device a Cholesky factorisation takes less time than the
+// Gram matrices on the device, and what is solved with them (backend/gram.hpp). One matrix is
+// factored at every penalty that is tried: on a device some Cholesky factorisations take less time than the
 // reduction to a band that the processor makes.
 #pragma once
 
@@ -48,6 +48,7 @@ class DeviceGram final : public backend::Gram {
   }
   std::unique_ptr<backend::Factor> factor(double shift) override;
   std::optional<Matrix<double>> minimum_norm() override;
+  std::string_view path_method() const override { return "Cholesky at every penalty"; }
   std::unique_ptr<backend::ShiftPath> shift_path() override;
 
  private:

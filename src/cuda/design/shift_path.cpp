@@ -57,13 +57,16 @@ class DevicePath final : public backend::ShiftPath {
         equations_(std::move(equations)),
         examples_(equations_->left_out),
         context_(context) {
+    if constexpr (kSingle) smallest_ = resolved_share(equations_->dual()) * matrix_.frobenius();
     if (!examples_.empty()) return;
     examples_.resize(static_cast<std::size_t>(equations_->targets.rows));
     std::iota(examples_.begin(), examples_.end(), Index{0});
   }
 
   std::vector<double> leave_one_out(const std::vector<double>& shifts) override;
+  bool one_factor() const override { return false; }
   std::unique_ptr<backend::Factor> factor(double shift) override {
+    if (best_.size() > 0 && best_.shift() == shift) return std::make_unique<PathFactor<T>>(best_);
     if (!matrix_.factorise(shift)) return nullptr;
     return std::make_unique<PathFactor<T>>(matrix_);
   }
@@ -74,8 +77,10 @@ class DevicePath final : public backend::ShiftPath {
   Matrix<double> residuals(const Matrix<double>& solution) const;
   std::vector<double> left_over(double shift);
 
-  Symmetric<T> matrix_;
+  Symmetric<T> matrix_, best_;  // best: with the factor of the least error so far, which is often asked for
   double mean_diagonal_;
+  double smallest_ = 0;  // shift that is tried
+  double least_ = kInfinity;
   std::shared_ptr<const Equations> equations_;
   std::vector<Index> examples_;  // left out
   DeviceArray<T> rows_;          // of them, where they are few and features are dear
@@ -132,13 +137,12 @@ std::vector<double> DevicePath<T>::left_over(double shift) {
 template <class T>
 std::vector<double> DevicePath<T>::leave_one_out(const std::vector<double>& shifts) {
   const Execution& execution = context_.execution;
-  const double smallest = kSingle ? resolved_share(equations_->dual()) * matrix_.frobenius() : 0.0;
   const DeviceArray<T> rhs = upload_columns<T>(equations_->right_side());
   std::vector<double> errors;
   for (const double shift : shifts) {
     execution.check_cancelled();
     execution.report("ridge path", static_cast<double>(errors.size()), static_cast<double>(shifts.size()));
-    if (kSingle && shift < smallest) break;
+    if (shift < smallest_) break;
     if (!matrix_.factorise(shift)) {
       if (kSingle) break;
       errors.push_back(kInfinity);
@@ -149,6 +153,10 @@ std::vector<double> DevicePath<T>::leave_one_out(const std::vector<double>& shif
     Matrix<double> solution(matrix_.size(), equations_->targets.cols);
     download_columns(found, solution);
     errors.push_back(mean_error(residuals(solution), left_over(shift), examples_));
+    if (errors.back() >= least_) continue;
+    least_ = errors.back();
+    best_ = {};
+    best_ = matrix_.clone_factored();
   }
   return errors;
 }

@@ -46,6 +46,16 @@ Symmetric<T> Symmetric<T>::clone() const {
 }
 
 template <class T>
+Symmetric<T> Symmetric<T>::clone_factored() const {
+  ensure(factored_, "a factor is copied that is not there");
+  Symmetric out;
+  out.entries_ = entries_.clone();
+  out.diagonal_ = diagonal_.clone();
+  out.size_ = size_, out.trace_ = trace_, out.shift_ = shift_, out.factored_ = true;
+  return out;
+}
+
+template <class T>
 double Symmetric<T>::frobenius() {
   mirror_to_upper(entries_.data(), size_, diagonal_.data(), T(0));
   DeviceArray<double> squares(size_);

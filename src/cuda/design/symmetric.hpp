@@ -15,10 +15,12 @@ class Symmetric {
   // entries (size, size) by columns, the lower triangle valid.
   Symmetric(DeviceArray<T> entries, Index size);
   Symmetric clone() const;
+  Symmetric clone_factored() const;
 
   Index size() const { return size_; }
   double trace() const { return trace_; }
-  double frobenius();  // at least the largest eigenvalue; before a factor
+  double shift() const { return shift_; }  // of the factor
+  double frobenius();                      // at least the largest eigenvalue; before a factor
   T* entries() { return entries_.data(); }
   void add_constant(double constant);  // to every entry
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "cuda/features/rfa_tiles.hpp"
 #include "features/heads.hpp"
 #include "headlens/error.hpp"
 
@@ -78,6 +79,9 @@ class AttentionMap final : public FeatureMap<T> {
   Index column_of(Index head, Index j) const override { return j * heads_.stride + head; }
 
   void compute(const Tokens<T>& tokens, Index first, Index count, T* out) override {
+    if constexpr (sizeof(T) == sizeof(float))
+      if (suits_tiles(width_, tokens.max_keys))
+        return tile_attention(tokens, first, count, heads_, score_, out, overflow_.data());
     if (is_small<T>(width_, tokens.max_keys))
       return small_attention(tokens, first, count, heads_, score_, out, overflow_.data());
     const Index step = product_sets(columns(), sizeof(T));

@@ -30,9 +30,9 @@ Tokens<T> upload_tokens(const Sets& sets, Index first, Index last, const std::ve
   Tokens<T> out;
   out.count = last - first;
   out.width = sets.dim() + 1;
+  out.max_keys = sets.whole().max_keys;
   std::vector<std::int64_t> begin{0};
   for (Index s = first; s < last; ++s) {
-    out.max_keys = std::max(out.max_keys, sets.keys_of(s));
     begin.push_back(begin.back() + sets.keys_of(s) + 1);
   }
   const auto at = [&](Index s) { return begin[static_cast<std::size_t>(s)] * out.width; };

@@ -14,7 +14,7 @@ template <class T>
 struct Tokens {
   Index count = 0;                  // sets
   Index width = 0;                  // D
-  Index max_keys = 0;               // of these sets
+  Index max_keys = 0;               // of these sets and all that they are a part of: it chooses the kernel
   DeviceArray<T> rows;              // (sum of N + 1, D)
   DeviceArray<std::int64_t> begin;  // (count + 1): set s owns the rows begin[s] to begin[s + 1]
 };

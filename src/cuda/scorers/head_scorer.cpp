@@ -40,7 +40,8 @@ class HeadScorer final : public backend::Scorer {
     const Index step = rows_of_block(map_->columns(), sizeof(T)), q = out.cols;
     for (Index begin = first; begin < last; begin += step) {
       const Index count = std::min(step, last - begin);
-      const Tokens<T> tokens = upload_tokens<T>(sets, begin, begin + count, table, threads);
+      Tokens<T> tokens = upload_tokens<T>(sets, begin, begin + count, table, threads);
+      tokens.max_keys = std::max(tokens.max_keys, max_keys_);
       if (phi_.size() < count * map_->columns()) phi_ = {}, phi_ = DeviceArray<T>(count * map_->columns());
       DeviceArray<double> scores(count * q);
       map_->compute(tokens, 0, count, phi_.data());

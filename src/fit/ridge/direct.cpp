@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "fit/penalties.hpp"
+#include "fit/ridge/path_search.hpp"
 
 namespace headlens::training {
 namespace {
@@ -18,15 +19,13 @@ std::optional<Matrix<double>> choose_penalty(backend::Gram& gram, const Problem&
   const auto n = static_cast<double>(problem.count());
   const std::vector<double> ridges =
       ridge_grid(gram.trace() / n, problem.count(), problem.options.features.precision);
-  std::vector<double> shifts;
-  for (const double ridge : ridges) shifts.push_back(ridge * n);
   const auto path = gram.shift_path();
-  const std::vector<double> errors = path->leave_one_out(shifts);
-  for (std::size_t k = 0; k < ridges.size(); ++k) report.trials.push_back({ridges[k], errors[k]});
-  const auto best = static_cast<std::size_t>(best_trial(report.trials));
-  if (!std::isfinite(report.trials[best].error)) return std::nullopt;
-  report.ridge = ridges[best];
-  return solve(path->factor(shifts[best]).get(), gram.right_side());
+  report.trials = try_penalties(*path, ridges, problem.count()).trials;
+  report.ridge_rule += search_words(*path);
+  const RidgeTrial best = report.trials[static_cast<std::size_t>(best_trial(report.trials))];
+  if (!std::isfinite(best.error)) return std::nullopt;
+  report.ridge = best.ridge;
+  return solve(path->factor(best.ridge * n).get(), gram.right_side());
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include "base/random.hpp"
 #include "fit/penalties.hpp"
+#include "fit/ridge/path_search.hpp"
 #include "fit/ridge/ridge_system.hpp"
 #include "headlens/error.hpp"
 
@@ -42,6 +43,7 @@ bool solve_given(backend::Design& design, double ridge, backend::Side side, Matr
   const auto inverse = gram->factor(static_cast<double>(y.rows) * ridge);
   if (!refine(design, side, y, ridge, inverse.get(), solution, execution)) return false;
   solution.report.ridge_rule = "given";
+  solution.report.method = "Cholesky";
   return true;
 }
 
@@ -60,7 +62,9 @@ bool solve_path(backend::Design& design, const Problem& problem, backend::Side s
   if (!refine(design, side, y, choice->ridge, inverse.get(), solution, execution)) return false;
   solution.report.trials = choice->trials;
   solution.report.ridge_rule =
-      y.rows > kLeftOut ? join("leave-one-out, from ", kLeftOut, " examples") : "leave-one-out";
+      (y.rows > kLeftOut ? join("leave-one-out, from ", kLeftOut, " examples") : "leave-one-out") +
+      search_words(*path);
+  solution.report.method = gram->path_method();
   return true;
 }
 
@@ -68,17 +72,13 @@ bool solve_path(backend::Design& design, const Problem& problem, backend::Side s
 
 std::optional<FloatChoice> choose_in_float(backend::ShiftPath& path, const std::vector<double>& ridges,
                                            Index count) {
-  std::vector<double> shifts;
-  for (const double ridge : ridges) shifts.push_back(ridge * static_cast<double>(count));
-  const std::vector<double> errors = path.leave_one_out(shifts);
-  if (errors.size() < 2) return std::nullopt;
-  FloatChoice out;
-  for (std::size_t k = 0; k < errors.size(); ++k) out.trials.push_back({ridges[k], errors[k]});
-  const auto best = static_cast<std::size_t>(best_trial(out.trials));
-  const bool at_the_edge = best + 1 == errors.size() && errors.size() < ridges.size();
-  if (at_the_edge || !std::isfinite(errors[best])) return std::nullopt;
-  out.ridge = ridges[best];
-  return out;
+  PathTrials found = try_penalties(path, ridges, count);
+  if (found.trials.size() < 2) return std::nullopt;
+  const auto best = static_cast<std::size_t>(best_trial(found.trials));
+  const bool at_the_edge = best + 1 == found.trials.size() && found.cut;
+  const RidgeTrial chosen = found.trials[best];
+  if (at_the_edge || !std::isfinite(chosen.error)) return std::nullopt;
+  return FloatChoice{std::move(found.trials), chosen.ridge};
 }
 
 std::vector<Index> draw_examples(Index count, Index most, std::uint64_t seed) {
@@ -101,7 +101,7 @@ bool solve_refined(backend::Design& design, const Problem& problem, const Plan& 
   if (given ? !solve_given(design, *problem.options.ridge, side, y, solution, context.execution)
             : !solve_path(design, problem, side, y, solution, context.execution))
     return false;
-  solution.report.method = prefix + (given ? "Cholesky" : "band reduction") + " in single precision, refined";
+  solution.report.method = prefix + solution.report.method + " in single precision, refined";
   return true;
 }
 
