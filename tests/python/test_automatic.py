@@ -38,6 +38,9 @@ class Reference:
         d = self.kept.sum()
         z = (x - self.t["mean"])[:, self.kept] / self.t["width"][self.kept] * np.sqrt(d)
         wide = np.clip(z, -30, 30) / np.sqrt(d)
+        if "knots" in self.t:
+            lines = zip(x[:, self.kept].T, self.t["knots"], self.t["scores"], strict=True)
+            z = np.stack([np.interp(v, *line) for v, *line in lines], axis=1) * np.sqrt(d)
         z = np.clip(z, -3, 3) / np.sqrt(d)
         return z[0] * (self.meta["given_query"] == "true"), z[1:], wide[1:]
 
