@@ -103,9 +103,11 @@ def _as_list(X: Any) -> list[np.ndarray]:
         X = Sets.from_list(X)
     if not isinstance(X, Sets):
         X = np.asarray(X)
+        if X.ndim == 2:  # one key each, as in fit
+            X = np.stack([np.zeros_like(X), X], axis=1)
         if X.ndim != 3:
             raise ValueError(
-                f"X: shape {X.shape}, expected (n, 1 + N, d), Sets, or a list of arrays (1 + N, d)"
+                f"X: shape {X.shape}, expected (n, 1 + N, d), (n, d), Sets, or a list of arrays (1 + N, d)"
             )
     return [np.asarray(tokens, dtype=np.float64) for tokens in X]
 
