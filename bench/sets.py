@@ -1,11 +1,13 @@
-"""The default of headlens on sets against learners on pooled statistics: Musk 1, bags, twelve synthetic tasks, and time.
+"""The default of headlens on sets against pooled statistics, the MI kernel and networks in PyTorch, and what it promises.
 
-    PYTHONPATH=build/python .venv/bin/python bench/sets.py musk1 bags suite time
+    PYTHONPATH=build/python .venv/bin/python bench/sets.py [musk1] [bags] [points] [suite] [coverage] [time] [--only NAME]
 
-Everything is chosen inside the training sets, by leave-one-out (headlens) or five folds (the others). Test sets are read
-once. The tables of docs/sets.md are what this prints.
+Everything is chosen inside the training sets, by leave-one-out (headlens), folds (pools, kernels) or a held-out fifth (networks,
+which need the PyTorch of `scripts/setup bench`). Test sets are read once. The tables of docs/sets.md are what this prints. With
+`--only` the learners whose names hold NAME are run alone.
 """
 
+import argparse
 import sys
 import time
 import warnings
@@ -14,178 +16,139 @@ from pathlib import Path
 import headlens
 import numpy as np
 import sets_bags
+import sets_learners
+import sets_points
 import sets_suite
-from sklearn.base import BaseEstimator
-from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
-from sklearn.linear_model import LogisticRegression, RidgeCV
-from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
-from sklearn.svm import SVC, SVR
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "examples/musk1"))
 import musk1  # noqa: E402
 
-SEEDS = 2  # of the synthetic tasks
-TRAIN, TEST = 300, 700
+DRAWS, SUITE_DRAWS, SEEDS = 4, 5, 5
+TRAIN, TEST = 300, 700  # of the synthetic tasks
 
 
-def pools(X, all_statistics):
-    """Mean and maximum of every coordinate; or also minimum, deviation and size. The query where there is one."""
-    keys, starts, sizes = X.keys, X.offsets[:-1], X.sizes[:, None]
-    mean = np.add.reduceat(keys, starts) / sizes
-    parts = [mean, np.maximum.reduceat(keys, starts)]
-    if all_statistics:
-        square = np.add.reduceat(keys**2, starts) / sizes - mean**2
-        parts += [np.minimum.reduceat(keys, starts), np.sqrt(np.maximum(square, 0)), sizes]
-    if np.ptp(X.query, axis=0).max() > 0:
-        parts.append(X.query)
-    return np.hstack(parts)
+def head(*columns):
+    print(f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}")
 
 
-class Pooled(BaseEstimator):
-    """A learner on vectors, fed with pools."""
-
-    def __init__(self, learner, all_statistics=False):
-        self.learner, self.all_statistics = learner, all_statistics
-
-    def fit(self, X, y):
-        self.learner.fit(pools(X, self.all_statistics), y)
-        return self
-
-    def predict(self, X):
-        return self.learner.predict(pools(X, self.all_statistics))
+def row(*cells):
+    print(f"| {' | '.join(cells)} |", flush=True)
 
 
-class InstanceKernelSVC(BaseEstimator):
-    """The MI kernel: K(A, B) = sum of Gaussian kernels of their keys, normalised; bandwidth and C by five folds."""
-
-    def fit(self, X, y):
-        self.X, keys = X, X.keys
-        self.mean, self.width = (
-            keys.mean(0),
-            np.where(keys.std(0) > 0, keys.std(0), 1) * np.sqrt(keys.shape[1]),
-        )
-        best = (-1.0, 0.0, 0.0)
-        for gamma in (0.3, 1, 3, 10):
-            K = self._kernel(X, X, gamma)
-            for C in (0.3, 1, 10, 100):
-                folds = np.arange(len(y)) % 5
-                hits = 0
-                for f in range(5):
-                    a, b = folds != f, folds == f
-                    machine = SVC(C=C, kernel="precomputed").fit(K[np.ix_(a, a)], y[a])
-                    hits += (machine.predict(K[np.ix_(b, a)]) == y[b]).sum()
-                best = max(best, (hits, gamma, C))
-        self.gamma = best[1]
-        self.machine = SVC(C=best[2], kernel="precomputed").fit(self._kernel(X, X, self.gamma), y)
-        return self
-
-    def _kernel(self, A, B, gamma):
-        a, b = ((S.keys - self.mean) / self.width for S in (A, B))
-        distance = (a**2).sum(1)[:, None] + (b**2).sum(1) - 2 * a @ b.T
-        K = np.add.reduceat(np.add.reduceat(np.exp(-gamma * distance), A.offsets[:-1], 0), B.offsets[:-1], 1)
-        own = [np.exp(-gamma * ((x[:, None] - x[None]) ** 2).sum(2)).sum() ** 0.5 for x in self._sets(A)]
-        other = [np.exp(-gamma * ((x[:, None] - x[None]) ** 2).sum(2)).sum() ** 0.5 for x in self._sets(B)]
-        return K / np.outer(own, other)
-
-    def _sets(self, S):
-        return np.split((S.keys - self.mean) / self.width, S.offsets[1:-1])
-
-    def predict(self, X):
-        return self.machine.predict(self._kernel(X, self.X, self.gamma))
+def timed(learner, X, y, fresh):
+    """Predictions, and the seconds of processors that they took."""
+    start = time.process_time()
+    said = learner.fit(X, y).predict(fresh)
+    other = getattr(learner, "answer", None) or {}
+    return said, time.process_time() - start + other.get("processor_seconds", 0)
 
 
-def searched(learner, **grid):
-    return GridSearchCV(make_pipeline(StandardScaler(), learner), grid, cv=5)
-
-
-def classifiers():
-    C = [0.01, 0.1, 1, 10, 100]
-    return {
-        "headlens, no arguments": headlens.RandomFeatureAttentionClassifier(),
-        "logistic regression, mean and maximum": Pooled(
-            searched(LogisticRegression(max_iter=2000), logisticregression__C=C)
-        ),
-        "RBF machine, mean and maximum": Pooled(
-            searched(SVC(), svc__C=C, svc__gamma=[1e-4, 3e-4, 1e-3, 3e-3, 1e-2])
-        ),
-        "MI-kernel machine": InstanceKernelSVC(),
-        "gradient boosting, pooled statistics": Pooled(
-            GridSearchCV(
-                HistGradientBoostingClassifier(max_iter=50, max_leaf_nodes=8),
-                {"min_samples_leaf": [5, 15], "learning_rate": [0.1, 0.3]},
-                cv=3,
-            ),
-            all_statistics=True,
-        ),
-    }
-
-
-def regressors():
-    gammas = [0.003, 0.01, 0.03, 0.1]
-    return {
-        "headlens, no arguments": headlens.RandomFeatureAttentionRegressor(),
-        "ridge": Pooled(make_pipeline(StandardScaler(), RidgeCV(10.0 ** np.arange(-4, 5)))),
-        "RBF machine": Pooled(searched(SVR(), svr__C=[1, 10, 100], svr__gamma=gammas)),
-        "boosting": Pooled(
-            HistGradientBoostingRegressor(max_leaf_nodes=8, min_samples_leaf=10), all_statistics=True
-        ),
-    }
-
-
-def run_musk1():
+def run_musk1(only):
     bags, labels = musk1.load_bags()
     X = headlens.Sets(np.zeros((len(bags), 166)), np.vstack(bags), np.cumsum([0] + [len(b) for b in bags]))
     labels = labels.astype(int)
-    print("| learner | accuracy, five repeats | mean | seconds of processors in all |\n|---|---|---|---|")
-    for name, learner in classifiers().items():
-        hits, start = np.zeros(5), time.process_time()
+    learners = sets_learners.classifiers(only)
+    for seed in range(1, SEEDS if only in "headlens" else 1):
+        learners[f"headlens, random_state={seed}"] = headlens.RandomFeatureAttentionClassifier(
+            random_state=seed
+        )
+    head("learner", "accuracy, five repeats", "mean", "seconds of processors in all")
+    for name, learner in learners.items():
+        hits, seconds = np.zeros(5), 0.0
         for repeat, test in musk1.load_folds():
             train = np.setdiff1d(np.arange(len(bags)), test)
-            hits[repeat] += (learner.fit(X[train], labels[train]).predict(X[test]) == labels[test]).sum()
-        seconds = time.process_time() - start
+            said, took = timed(learner, X[train], labels[train], X[test])
+            hits[repeat] += (said == labels[test]).sum()
+            seconds += took
         shown = ", ".join(f"{100 * h / len(bags):.1f}" for h in hits)
-        print(f"| {name} | {shown} | {100 * hits.mean() / len(bags):.1f} | {seconds:.0f} |", flush=True)
+        row(name, shown, f"{100 * hits.mean() / len(bags):.1f}", f"{seconds:.0f}")
 
 
-def run_bags():
-    names = list(classifiers())
-    print(f"| task | {' | '.join(names)} |\n|---|{'---|' * len(names)}")
-    for task in sets_bags.TASKS:
-        right = np.zeros((4, len(names)))
-        for seed in range(4):
-            arrays, y = sets_bags.draw(task, 400, seed)
-            X = headlens.Sets(*arrays)
-            for k, learner in enumerate(classifiers().values()):
-                right[seed, k] = (learner.fit(X[:100], y[:100]).predict(X[100:]) == y[100:]).mean()
-        print(f"| {task} | {' | '.join(f'{100 * r:.1f}' for r in right.mean(0))} |", flush=True)
+def table(tasks, draw, learners, train, draws, measure, digits):
+    """One row per task: means over draws, and the seconds of a fit at the end. Returns (tasks, learners)."""
+    head("task", *learners)
+    out, seconds = [], np.zeros(len(learners))
+    for task in tasks:
+        found = np.zeros((draws, len(learners)))
+        for seed in range(draws):
+            X, y = draw(task, seed)
+            for k, learner in enumerate(learners.values()):
+                said, took = timed(learner, X[:train], y[:train], X[train:])
+                found[seed, k] = measure(said, y[train:])
+                seconds[k] += took / draws / len(tasks)
+        out.append(found.mean(0))
+        row(task, *(f"{f:.{digits}f} ± {s:.{digits}f}" for f, s in zip(out[-1], found.std(0), strict=True)))
+    row("seconds of processors per fit", *(f"{s:.1f}" for s in seconds))
+    return np.array(out)
 
 
-def run_suite():
-    names = list(regressors())
-    print(f"| task | {' | '.join(names)} | over the best pooled |\n|---|{'---|' * len(names)}---|")
-    wins, worst = 0, 0.0
+def right(said, y):
+    return 100 * (said == y).mean()
+
+
+def nmse(said, y):
+    return np.mean((said - y) ** 2) / y.var()
+
+
+def run_bags(only):
+    def draw(task, seed):
+        arrays, y = (sets_points if task in sets_points.LABELS else sets_bags).draw(task, 400, seed)
+        return headlens.Sets(*arrays), y
+
+    tasks = [*sets_bags.TASKS, *sets_points.LABELS]
+    table(tasks, draw, sets_learners.classifiers(only), 100, DRAWS, right, 1)
+
+
+def run_points(only):
+    def draw(task, seed):
+        arrays, y = sets_points.draw(task, TRAIN + 500, seed)
+        return headlens.Sets(*arrays), y
+
+    table(sets_points.NUMBERS, draw, sets_learners.regressors(only), TRAIN, 3, nmse, 3)
+
+
+def run_suite(only):
+    def draw(task, seed):
+        arrays, y = sets_suite.draw(task, TRAIN + TEST, seed)
+        return headlens.Sets(*arrays), y
+
+    learners = sets_learners.regressors(only)
+    mean = table(sets_suite.TASKS, draw, learners, TRAIN, SUITE_DRAWS, nmse, 3)
+    pooled = [k for k, name in enumerate(learners) if name in sets_learners.POOLED]
+    if pooled and "headlens, no arguments" in learners:
+        ratio = mean[:, list(learners).index("headlens, no arguments")] / mean[:, pooled].min(1)
+        print("\nover the best of the pooled:", ", ".join(f"{r:.2f}" for r in ratio))
+        print(
+            f"smaller error than every pooled one on {(ratio < 1).sum()} of {len(ratio)}; largest ratio {ratio.max():.2f}"
+        )
+
+
+def run_coverage(_only):
+    """Intervals of 90% and calibration errors on fresh sets, per task of the suite."""
+    head("task", "intervals of 90% hold", "calibration error")
+    shares, errors = [], []
     for task in sets_suite.TASKS:
-        errors = np.zeros((SEEDS, len(names)))
-        for seed in range(SEEDS):
-            arrays, y = sets_suite.draw(task, TRAIN + TEST, seed)
+        covered, calibration = [], []
+        for seed in range(SUITE_DRAWS):
+            arrays, y = sets_suite.draw(task, 2000 + TRAIN, 100 + seed)
             X = headlens.Sets(*arrays)
-            for k, learner in enumerate(regressors().values()):
-                predicted = learner.fit(X[:TRAIN], y[:TRAIN]).predict(X[TRAIN:])
-                errors[seed, k] = np.mean((predicted - y[TRAIN:]) ** 2) / y[TRAIN:].var()
-        mean = errors.mean(0)
-        ratio = mean[0] / mean[1:].min()
-        wins, worst = wins + (ratio < 1), max(worst, ratio)
-        cells = " | ".join(f"{e:.3f}" for e in mean)
-        print(f"| {task} | {cells} | {ratio:.2f} |", flush=True)
-    print(
-        f"\nheadlens has the smaller error on {wins} of {len(sets_suite.TASKS)} tasks; its largest ratio is {worst:.2f}."
-    )
+            model = headlens.RandomFeatureAttentionRegressor().fit(X[:TRAIN], y[:TRAIN])
+            low, high = model.predict_interval(X[TRAIN:], 0.9)
+            covered.append(100 * ((low <= y[TRAIN:]) & (y[TRAIN:] <= high)).mean())
+            labels = (y > np.median(y)).astype(int)
+            classifier = headlens.RandomFeatureAttentionClassifier().fit(X[:TRAIN], labels[:TRAIN])
+            p = classifier.predict_proba(X[TRAIN:])[:, 1]
+            calibration.append(sets_learners.calibration_error(p, labels[TRAIN:]))
+        shares.append(np.mean(covered))
+        errors.append(np.mean(calibration))
+        row(
+            task, f"{shares[-1]:.1f} ± {np.std(covered):.1f}", f"{errors[-1]:.3f} ± {np.std(calibration):.3f}"
+        )
+    row("mean", f"{np.mean(shares):.1f}", f"{np.mean(errors):.3f}")
 
 
-def run_time():
+def run_time(_only):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(2000, 21, 20))
     X[:, 0] = 0
@@ -204,6 +167,14 @@ def run_time():
 
 if __name__ == "__main__":
     warnings.filterwarnings("ignore", category=UserWarning)
-    parts = {"musk1": run_musk1, "bags": run_bags, "suite": run_suite, "time": run_time}
-    for part in sys.argv[1:] or parts:
-        parts[part]()
+    parts = {
+        "musk1": run_musk1, "bags": run_bags, "points": run_points, "suite": run_suite, "coverage": run_coverage,
+        "time": run_time,
+    }  # fmt: skip
+    parser = argparse.ArgumentParser()
+    parser.add_argument("parts", nargs="*", choices=[[], *parts])
+    parser.add_argument("--only", default="")
+    given = parser.parse_args()
+    for part in given.parts or parts:
+        print(f"\n{part}\n")
+        parts[part](given.only)

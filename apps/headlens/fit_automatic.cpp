@@ -52,6 +52,8 @@ Json report_json(const AutomaticFit& fit, const std::filesystem::path& file) {
           {"n", model.count},
           {"kept", model.support.query.dim(0)},
           {"query", model.frame.given_query ? "given" : "zero"},
+          {"tokens", model.frame.by_scores() ? "normal scores" : "values"},
+          {"other_tokens_error", fit.other_tokens_error},
           {"loo_error", model.loo_error},
           {"loo_accuracy", optional_json(model.loo_accuracy)},
           {"members", members},
@@ -62,9 +64,10 @@ Json report_json(const AutomaticFit& fit, const std::filesystem::path& file) {
 
 std::string report_text(const AutomaticFit& fit, const std::filesystem::path& file) {
   const AutomaticModel& model = fit.model;
-  std::string out = fmt::format("{}: {} by {} of {} kernels on {} sets ({} kept)", file.string(),
+  std::string out = fmt::format("{}: {} by {} of {} kernels on {} sets ({} kept){}", file.string(),
                                 model.is_classifier() ? "classification" : "regression", model.members.size(),
-                                fit.trials.size(), model.count, model.support.query.dim(0));
+                                fit.trials.size(), model.count, model.support.query.dim(0),
+                                model.frame.by_scores() ? ", tokens as normal scores" : "");
   for (const AutomaticMember& member : model.members)
     out += fmt::format("\n  {}: penalty {:.3g}, squared error {:.4g} (leave-one-out)", describe(member),
                        member.penalty, member.loo_error);

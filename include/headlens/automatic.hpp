@@ -1,6 +1,7 @@
 // A model of sets that needs no options: everything is chosen on the training sets, by exact leave-one-out.
 //
-// Tokens are standardised over the training keys, clipped to +-3 deviations and divided by sqrt(d). A set is
+// Tokens are standardised over the training keys (or become normal scores), clipped to +-3 deviations and
+// divided by sqrt(d). A set is
 // described by blocks: averages of its keys by random softmax heads, whose scores have a deviation T, or by
 // their distance to the query; means and sums of random Fourier features of its keys; pools (mean, maximum,
 // minimum, second moment, logarithm of the size); variances along random directions. A member is a kernel on
@@ -71,6 +72,11 @@ struct TokenFrame {
   Array head_queries;        // (d' + 1, M, r) of the d' coordinates that are left: W_m = Q_m K_m^T / sqrt(r)
   Array head_keys;           // (M, r, d')
   Array frequencies;         // (R, d')
+  // (d', K), or empty: coordinates are lines from knots to normal scores, not (x - mean) / width, for all
+  // blocks but centre and spread.
+  Array knots, scores;
+
+  bool by_scores() const { return knots.size() > 0; }
 };
 
 struct AutomaticModel {
@@ -102,6 +108,7 @@ struct AutomaticFit {
   std::vector<AutomaticMember>
       trials;  // every kernel that was tried, best first; their errors on `screened` sets
   Index screened = 0;
+  double other_tokens_error = 0;  // of the best kernel with values where scores were chosen, or the reverse
   double seconds = 0;
 };
 

@@ -149,7 +149,7 @@ class RandomFeatureAttentionClassifier(ClassifierMixin, SetEstimator):
         self.classes_, codes = np.unique(labels, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(
-                f"y: only one class ({self.classes_[0]!r}) given, but a classifier needs at least two classes"
+                f"y: only one class ({self.classes_.tolist()[0]!r}) given, but a classifier needs at least two classes"
             )
         codes = codes.reshape(labels.shape)
         return labels.astype(np.int64) if self.classes_.dtype.kind in "iu" else codes.astype(np.int64)

@@ -14,6 +14,7 @@ from . import _core
 from ._arrays import as_numpy
 from ._call import settings
 from ._classifier import RandomFeatureAttentionClassifier
+from ._deviation import Deviations
 from ._set_estimator import SetEstimator
 
 
@@ -228,6 +229,42 @@ class AttentionKernelRidge(_SetRegressor):
     @property
     def dual_coef_(self) -> np.ndarray:
         return self.values_
+
+    @property
+    def loo_residuals_(self) -> np.ndarray:
+        """(m, q): y_i less what the model says of set i without it, exactly, at the same penalty."""
+        return self._deviations().errors
+
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """Predictions, shaped as y was; with `return_std`, also the standard deviation of y about them.
+
+        The deviation is that of a Gaussian process with this kernel; its scale is such that leave-one-out errors over
+        their deviations have mean square one. The first call costs (training sets)^3; models with `centres` have none.
+        """
+        mean = self._apply("predict", X)
+        if not return_std:
+            return mean
+        return mean, self._deviations().of(X).reshape(mean.shape).astype(mean.dtype, copy=False)
+
+    def predict_interval(self, X: Any, coverage: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
+        """Lower and upper ends of intervals that hold this share of fresh targets.
+
+        Conformal: the deviation of `predict(X, return_std=True)` times a quantile of the leave-one-out residuals.
+        """
+        mean, deviation = self.predict(X, return_std=True)
+        factors = self._deviations().factors(float(coverage))
+        reach = deviation * (factors if mean.ndim > (2 if self.sequence else 1) else factors[0])
+        return mean - reach, mean + reach
+
+    def _deviations(self) -> Deviations:
+        """Computed once per model, and neither pickled nor cloned."""
+        found = self.__dict__.get("_known_deviations")
+        if found is None or found[0] is not self._fitted_model():
+            found = self._known_deviations = (self._fitted_model(), Deviations(self))
+        return found[1]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: part for name, part in super().__getstate__().items() if name != "_known_deviations"}
 
 
 def load(

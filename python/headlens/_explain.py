@@ -82,8 +82,20 @@ def explain(model: Any, X: Any) -> Explanation:
     softmax = not chosen and core.__getstate__()["score"] == "softmax"
     parts = _Chosen(model) if chosen else _Softmax(model) if softmax else _Average(model)
     keys, query = zip(*(parts.of(tokens) for tokens in sets), strict=True)
-    scores = np.array([parts.base + q + k.sum(0) for k, q in zip(keys, query, strict=True)])
-    return Explanation(parts.base, list(keys), np.array(query), scores)
+    scores = model._apply("predict_scores", X).astype(np.float64).reshape(len(sets), -1)
+    keys = [_rounded_to(said, parts.base + q, k) for k, q, said in zip(keys, query, scores, strict=True)]
+    return Explanation(parts.base, keys, np.array(query), scores)
+
+
+def _rounded_to(score: np.ndarray, before: np.ndarray, keys: np.ndarray) -> np.ndarray:
+    """Keys with what rounding left of score - before - sum(keys), in equal parts.
+
+    Kernels at a tiny penalty have large values that nearly cancel, so two orders of summation differ by more than a
+    last digit; a difference that no rounding explains stays.
+    """
+    gap = score - before - keys.sum(0)
+    explained = np.abs(gap) <= 1e-6 * np.maximum(1e-3, np.abs(keys).max(0) + np.abs(score) + np.abs(before))
+    return keys + np.where(explained, gap, 0) / len(keys)
 
 
 def _as_list(X: Any) -> list[np.ndarray]:
@@ -91,9 +103,11 @@ def _as_list(X: Any) -> list[np.ndarray]:
         X = Sets.from_list(X)
     if not isinstance(X, Sets):
         X = np.asarray(X)
+        if X.ndim == 2:  # one key each, as in fit
+            X = np.stack([np.zeros_like(X), X], axis=1)
         if X.ndim != 3:
             raise ValueError(
-                f"X: shape {X.shape}, expected (n, 1 + N, d), Sets, or a list of arrays (1 + N, d)"
+                f"X: shape {X.shape}, expected (n, 1 + N, d), (n, d), Sets, or a list of arrays (1 + N, d)"
             )
     return [np.asarray(tokens, dtype=np.float64) for tokens in X]
 
@@ -191,6 +205,8 @@ class _Chosen:
         root = np.sqrt(self.kept.sum())
         z = (tokens - self.tensors["mean"])[:, self.kept] / self.tensors["width"][self.kept]
         wide = np.clip(z[1:], -30 / root, 30 / root)
+        if "knots" in self.tensors:
+            z = self._scored(tokens[:, self.kept])
         z = np.clip(z, -3 / root, 3 / root)
         x = z[1:]
         query = z[0] * self.given
@@ -201,6 +217,11 @@ class _Chosen:
             for kind, p in self.distinct
             for part in [self._parts(kind, p, query, x, wide)]
         }
+
+    def _scored(self, values: np.ndarray) -> np.ndarray:
+        """Every coordinate along its line from knots to normal scores."""
+        lines = zip(values.T, self.tensors["knots"], self.tensors["scores"], strict=True)
+        return np.stack([np.interp(column, knots, scores) for column, knots, scores in lines], axis=1)
 
     def _parts(
         self, kind: str, parameter: float, query: np.ndarray, x: np.ndarray, wide: np.ndarray

@@ -42,6 +42,7 @@ nb::dict report_dict(const AutomaticModel& model) {
   out["n"] = model.count;
   out["kept"] = model.support.query.dim(0);
   out["query"] = model.frame.given_query ? "given" : "zero";
+  out["tokens"] = model.frame.by_scores() ? "normal scores" : "values";
   out["ridge"] = model.members.front().penalty;
   out["loo_error"] = model.loo_error;
   if (model.loo_accuracy) out["loo_accuracy"] = *model.loo_accuracy;
@@ -57,6 +58,7 @@ nb::tuple fit_model(const Sets& sets, const AnyArray& y, std::uint64_t seed, con
   nb::dict report = report_dict(result.model);
   report["screened"] = result.screened;
   report["trials"] = member_dicts(result.trials);
+  report["other_tokens_error"] = result.other_tokens_error;
   report["seconds"] = result.seconds;
   return nb::make_tuple(nb::cast(std::move(result.model)), report);
 }

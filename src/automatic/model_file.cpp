@@ -3,10 +3,12 @@
 // taken for the other.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <fstream>
 
+#include "automatic/scores.hpp"
 #include "base/memory.hpp"
 #include "headlens/arrays.hpp"
 #include "headlens/automatic.hpp"
@@ -18,7 +20,7 @@ namespace automatic {
 namespace {
 
 constexpr const char* kFormat = "headlens-automatic-model";
-constexpr const char* kVersion = "2";
+constexpr const char* kVersion = "3";
 
 // "attention 3 0.5; mean 0 1.2": kind, parameter and scale of every block.
 std::string blocks_text(const AutomaticMember& member) {
@@ -134,6 +136,14 @@ void read_frame(Reader& reader, AutomaticModel& model) {
   frame.head_queries =
       reader.tensor("head_queries", {kept + 1, frame.head_keys.dim(0), frame.head_keys.dim(1)});
   frame.frequencies = reader.tensor("frequencies", {-1, kept});
+  if (reader.has("knots")) {
+    frame.knots = reader.tensor("knots", {kept, kKnots});
+    frame.scores = reader.tensor("scores", {kept, kKnots});
+    for (Index j = 0; j < kept; ++j)
+      require(std::is_sorted(frame.knots.data<double>() + j * kKnots,
+                             frame.knots.data<double>() + (j + 1) * kKnots),
+              reader.path(), ": tensor 'knots' does not rise along its rows");
+  }
   frame.given_query = reader.flag("given_query");
   frame.score_unit = reader.number<double>("score_unit");
   frame.key_distance = reader.number<double>("key_distance");
@@ -199,6 +209,10 @@ TensorFile tensors_of(const AutomaticModel& model) {
                   {"keys", model.support.keys},
                   {"values", model.values},
                   {"intercept", model.intercept}};
+  if (f.by_scores()) {
+    file.tensors["knots"] = f.knots;
+    file.tensors["scores"] = f.scores;
+  }
   const auto& offsets = model.support.offsets;
   if (!offsets.empty()) file.tensors["offsets"] = Array::from(offsets, {static_cast<Index>(offsets.size())});
   auto& meta = file.metadata;

@@ -199,6 +199,35 @@ void assemble(AutomaticModel& model, const std::vector<FittedMember>& fitted, co
   model.intercept = Array::from(intercept, {q});
 }
 
+// The frame and its kernels, best first. Coordinates become normal scores where the best kernel then has an
+// error that is a twentieth smaller: values have the better right, for means and sums are linear in them.
+void choose_kernels(const Sets& sets, MatrixView<const double> y, AutomaticFit& fit, int workers,
+                    const backend::Context& context) {
+  constexpr double kBetter = 0.95;
+  AutomaticModel& model = fit.model;
+  const bool classifier = model.is_classifier();
+  const std::vector<Index> screened = draw_sets(sets.count(), kScreened, model.seed, "automatic-screened");
+  const Matrix<double> screened_y = rows_of(y, screened);
+  const auto trials_of = [&](const TokenFrame& frame) {
+    return screen(frame, standardise(frame, sets, screened, context.threads), screened_y, classifier, workers,
+                  context);
+  };
+  fit.screened = static_cast<Index>(screened.size());
+  model.frame = learn_frame(sets, model.seed, context.threads);
+  TokenFrame scored = frame_by_scores(sets, model.frame, context.threads);
+  std::vector<Trial> trials = trials_of(model.frame), others = trials_of(scored);
+  require(!trials.empty() && !others.empty(), sets.name(), ": the ", fit.screened,
+          " sets that were compared are all the same, so nothing can be learned from them: give sets that "
+          "differ");
+  if (others.front().member.loo_error < kBetter * trials.front().member.loo_error) {
+    std::swap(trials, others);
+    model.frame = std::move(scored);
+  }
+  fit.other_tokens_error = others.front().member.loo_error;
+  for (const Trial& trial : trials) fit.trials.push_back(trial.member);
+  model.members = committee(trials, screened_y, classifier);
+}
+
 AutomaticFit run(const LabelledSets& data, std::uint64_t seed, const backend::Context& context) {
   const Sets& sets = data.sets;
   AutomaticFit fit;
@@ -212,18 +241,7 @@ AutomaticFit run(const LabelledSets& data, std::uint64_t seed, const backend::Co
           " sets given, and an automatic fit needs 4 or more");
   const Matrix<double> y = numbers_of(data, model);
   const auto [kept_count, workers] = affordable(sets, y.cols(), model.is_classifier(), context);
-  model.frame = learn_frame(sets, seed, context.threads);
-  const std::vector<Index> screened = draw_sets(sets.count(), kScreened, seed, "automatic-screened");
-  fit.screened = static_cast<Index>(screened.size());
-  const Matrix<double> screened_y = rows_of(y, screened);
-  const std::vector<Trial> trials =
-      screen(model.frame, standardise(model.frame, sets, screened, context.threads), screened_y,
-             model.is_classifier(), workers, context);
-  require(!trials.empty(), sets.name(), ": the ", fit.screened,
-          " sets that were compared are all the same, so nothing can be learned from them: give sets that "
-          "differ");
-  for (const Trial& trial : trials) fit.trials.push_back(trial.member);
-  model.members = committee(trials, screened_y, model.is_classifier());
+  choose_kernels(sets, y, fit, workers, context);
   const std::vector<Index> kept = draw_sets(sets.count(), kept_count, seed, "automatic-kept");
   const bool all = kept_count == sets.count();
   const std::vector<Index> everything = draw_sets(sets.count(), sets.count(), seed, "automatic-kept");

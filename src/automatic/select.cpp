@@ -136,7 +136,7 @@ double median_distance(const Products& products) {
 
 std::vector<double> penalties(bool classifier) {
   std::vector<double> out;
-  for (double power = classifier ? -4 : -6; power <= 2; power += 0.5) out.push_back(std::pow(10.0, power));
+  for (double power = classifier ? -4 : -9; power <= 2; power += 0.5) out.push_back(std::pow(10.0, power));
   return out;
 }
 

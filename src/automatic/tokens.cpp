@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "automatic/scores.hpp"
 #include "automatic/spectrum.hpp"
 #include "base/parallel.hpp"
 #include "base/random.hpp"
@@ -152,23 +153,40 @@ void learn_units(const Tokens& tokens, TokenFrame& frame) {
   frame.key_distance = *middle;
 }
 
-double standard(const TokenFrame& frame, Index j, double x, double most) {
+double standard(const TokenFrame& frame, Index j, double x) {
   // width is the deviation times sqrt(d').
-  const double z = (x - frame.mean.data<double>()[j]) / frame.width.data<double>()[j];
-  return std::clamp(z, -most, most);
+  return (x - frame.mean.data<double>()[j]) / frame.width.data<double>()[j];
 }
 
-// The keys of one set, (N, d').
-Matrix<double> standard_keys(const TokenFrame& frame, const RawSet& raw, const std::vector<Index>& kept,
-                             double most) {
+// Coordinate j, which is kept as number `at`, as most blocks read it.
+double read_value(const TokenFrame& frame, Index j, Index at, double x) {
+  return frame.by_scores() ? score(frame, at, x) : standard(frame, j, x);
+}
+
+// The keys of one set as centre and spread read them, (N, d').
+Matrix<double> wide_keys(const TokenFrame& frame, const RawSet& raw, const std::vector<Index>& kept) {
   const auto d = static_cast<Index>(kept.size()), dim = frame.width.size();
+  const double most = kWideClip / std::sqrt(static_cast<double>(d));
   Matrix<double> out(raw.count, d);
   for (Index k = 0; k < raw.count; ++k)
     for (Index j = 0; j < d; ++j) {
       const Index from = kept[static_cast<std::size_t>(j)];
-      out(k, j) = standard(frame, from, raw.keys[static_cast<std::size_t>(k * dim + from)], most);
+      out(k, j) =
+          std::clamp(standard(frame, from, raw.keys[static_cast<std::size_t>(k * dim + from)]), -most, most);
     }
   return out;
+}
+
+// Rows of d coordinates as the other blocks read them, (rows, d').
+void read_tokens(const TokenFrame& frame, const double* raw, const std::vector<Index>& kept,
+                 MatrixView<double> out) {
+  const double most = kClip / std::sqrt(static_cast<double>(kept.size()));
+  for (Index k = 0; k < out.rows; ++k)
+    for (std::size_t j = 0; j < kept.size(); ++j) {
+      const auto at = static_cast<Index>(j);
+      const double value = raw[k * frame.width.size() + kept[j]];
+      out(k, at) = std::clamp(read_value(frame, kept[j], at, value), -most, most);
+    }
 }
 
 // The mean of the keys, and Var_k <w, x_k> of every frequency w.
@@ -202,10 +220,26 @@ TokenFrame learn_frame(const Sets& sets, std::uint64_t seed, int threads) {
   return frame;
 }
 
+TokenFrame frame_by_scores(const Sets& sets, TokenFrame frame, int threads) {
+  const std::vector<Index> kept = kept_coordinates(frame), some = spaced(sets.count(), 1000);
+  const auto d = static_cast<Index>(kept.size());
+  Index total = 0, row = 0;
+  for (const Index set : some) total += sets.keys_of(set);
+  Matrix<double> keys(total, d);
+  for (const Index set : some) {
+    const RawSet raw = read_set(sets, set);
+    for (Index k = 0; k < raw.count; ++k, ++row)
+      for (Index j = 0; j < d; ++j)
+        keys(row, j) = raw.keys[static_cast<std::size_t>(k * sets.dim() + kept[static_cast<std::size_t>(j)])];
+  }
+  learn_scores(keys, frame, threads);
+  learn_units(standardise(frame, sets, some, threads), frame);
+  return frame;
+}
+
 Tokens standardise(const TokenFrame& frame, const Sets& sets, const std::vector<Index>& chosen, int threads) {
   const std::vector<Index> kept = kept_coordinates(frame);
   const auto d = static_cast<Index>(kept.size()), n = static_cast<Index>(chosen.size());
-  const double root = std::sqrt(static_cast<double>(d));
   Tokens out;
   out.starts.push_back(0);
   for (const Index set : chosen) out.starts.push_back(out.starts.back() + sets.keys_of(set));
@@ -216,16 +250,12 @@ Tokens standardise(const TokenFrame& frame, const Sets& sets, const std::vector<
   parallel_for(threads, (n + kBlock - 1) / kBlock, [&](Index block, int) {
     for (Index i = block * kBlock; i < std::min(n, (block + 1) * kBlock); ++i) {
       const RawSet raw = read_set(sets, chosen[static_cast<std::size_t>(i)]);
-      const Matrix<double> keys = standard_keys(frame, raw, kept, kClip / root);
-      copy_rows(keys, out.keys.view().block(out.starts[static_cast<std::size_t>(i)], 0, raw.count, d));
-      fill_moments(frame, standard_keys(frame, raw, kept, kWideClip / root), out.centres.view().row(i),
-                   out.spreads.view().row(i));
+      read_tokens(frame, raw.keys.data(), kept,
+                  out.keys.view().block(out.starts[static_cast<std::size_t>(i)], 0, raw.count, d));
+      fill_moments(frame, wide_keys(frame, raw, kept), out.centres.view().row(i), out.spreads.view().row(i));
       double* query = out.queries.view().row(i);
+      if (frame.given_query) read_tokens(frame, raw.query.data(), kept, {query, 1, d});
       query[d] = 1;
-      for (Index j = 0; j < d && frame.given_query; ++j) {
-        const Index from = kept[static_cast<std::size_t>(j)];
-        query[j] = standard(frame, from, raw.query[static_cast<std::size_t>(from)], kClip / root);
-      }
     }
   });
   return out;

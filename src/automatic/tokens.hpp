@@ -28,6 +28,8 @@ struct Tokens {
 
 // Everything of the frame, from the training sets. Heads and frequencies are drawn from the seed.
 TokenFrame learn_frame(const Sets& sets, std::uint64_t seed, int threads);
+// The same frame with normal scores of the coordinates in place of their values (scores.hpp).
+TokenFrame frame_by_scores(const Sets& sets, TokenFrame frame, int threads);
 
 // The sets numbered `chosen`.
 Tokens standardise(const TokenFrame& frame, const Sets& sets, const std::vector<Index>& chosen, int threads);

@@ -17,6 +17,10 @@ def test_intervals_of_automatic_models_cover_fresh_targets():
     test_automatic.test_intervals_cover_fresh_targets(tasks=20)
 
 
+def test_probabilities_of_automatic_models_are_calibrated():
+    test_automatic.test_probabilities_are_calibrated(tasks=12)
+
+
 def test_bars_of_layers_with_masks_and_biases_cover(tmp_path):
     test_variants.test_noise_is_approximate_and_bars_cover(tmp_path, seeds=6, least=19)
 

@@ -1,5 +1,6 @@
 """Models that choose everything themselves, against the formulas as plain loops, and what they promise."""
 
+import math
 import pickle
 import subprocess
 
@@ -38,6 +39,9 @@ class Reference:
         d = self.kept.sum()
         z = (x - self.t["mean"])[:, self.kept] / self.t["width"][self.kept] * np.sqrt(d)
         wide = np.clip(z, -30, 30) / np.sqrt(d)
+        if "knots" in self.t:
+            lines = zip(x[:, self.kept].T, self.t["knots"], self.t["scores"], strict=True)
+            z = np.stack([np.interp(v, *line) for v, *line in lines], axis=1) * np.sqrt(d)
         z = np.clip(z, -3, 3) / np.sqrt(d)
         return z[0] * (self.meta["given_query"] == "true"), z[1:], wide[1:]
 
@@ -263,17 +267,37 @@ def test_deviations_are_those_of_the_process():
     np.testing.assert_allclose(model.predict(fresh, return_std=True)[1], expected, rtol=1e-6)
 
 
-def test_probabilities_are_calibrated():
-    """Labels drawn with known probabilities: in ten bins, the mean error of predicted ones is below 0.05."""
-    rng = np.random.default_rng(10)
-    X, y = draw(2600, 11, d=3, noise=0.0)
-    labels = (rng.random(2600) < 1 / (1 + np.exp(-2 * y))).astype(int)
-    model = Classifier().fit(X[:600], labels[:600])
-    p, truth = model.predict_proba(X[600:])[:, 1], labels[600:]
+def calibration_error(p, truth):
+    """The mean over ten bins with as many sets each of |mean probability - share|."""
     bins = np.digitize(p, np.quantile(p, np.arange(1, 10) / 10))
-    error = sum(abs(p[bins == b].mean() - truth[bins == b].mean()) * (bins == b).mean() for b in range(10))
-    assert error < 0.05
-    np.testing.assert_array_equal(model.classes_[model.predict_proba(X).argmax(1)], model.predict(X))
+    return sum(abs(p[bins == b].mean() - truth[bins == b].mean()) * (bins == b).mean() for b in range(10))
+
+
+def test_probabilities_are_calibrated(tasks=1):
+    """Labels drawn with known probabilities, sharp and vague ones: the mean calibration error, here of one task, in
+    tests/long of 12."""
+    found = []
+    for task in range(tasks):
+        rng = np.random.default_rng(10 + task)
+        X, y = draw(2600, 11 + task, d=2 + task % 4, most=4 + task % 6, noise=0.0)
+        labels = (rng.random(2600) < 1 / (1 + np.exp(-[2, 0.5, 8][task % 3] * y))).astype(int)
+        model = Classifier().fit(X[:600], labels[:600])
+        probabilities = model.predict_proba(X[600:])
+        found.append(calibration_error(probabilities[:, 1], labels[600:]))
+        np.testing.assert_array_equal(model.classes_[probabilities.argmax(1)], model.predict(X[600:]))
+    assert np.mean(found) < 0.05 and max(found) < 0.08
+
+
+def test_probabilities_of_several_classes_are_calibrated():
+    rng = np.random.default_rng(12)
+    X, y = draw(2600, 13, d=3, noise=0.0)
+    chances = np.exp(np.outer(2 * y, [-1, 0, 1])) * [1, 2, 1]
+    chances /= chances.sum(1, keepdims=True)
+    labels = (rng.random((2600, 1)) > chances.cumsum(1)).sum(1)
+    model = Classifier().fit(X[:600], labels[:600])
+    probabilities = model.predict_proba(X[600:])
+    for c in range(3):
+        assert calibration_error(probabilities[:, c], labels[600:] == c) < 0.06
 
 
 # ---- bad input
@@ -364,3 +388,56 @@ def test_damaged_files_are_refused(tmp_path):
     (tmp_path / "bad.hlm").write_bytes(whole[:-8])
     with pytest.raises(ValueError, match="bad.hlm"):
         headlens.load(tmp_path / "bad.hlm")
+
+
+# ---- tokens as normal scores
+
+
+def draw_wide(n, seed):
+    """Log-normal coordinates over factors of a thousand, beside one with few values; the target is in their logarithms."""
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(3, 10, n)
+    z = rng.normal(size=(sizes.sum(), 3))
+    keys = np.c_[np.exp(2 * z[:, :2]), np.round(z[:, 2])]
+    X = headlens.Sets(np.zeros((n, 3)), keys, np.r_[0, sizes.cumsum()])
+    return X, np.array([np.log(x[1:, 0]).max() + np.log(x[1:, 1]).mean() for x in X]) + 0.1 * rng.normal(
+        size=n
+    )
+
+
+def test_scores_of_coordinates_that_span_factors_of_a_thousand(tmp_path):
+    X, y = draw_wide(200, 30)
+    fresh, truth = draw_wide(400, 31)
+    model = Regressor().fit(X, y)
+    assert model.report_["tokens"] == "normal scores"
+    assert model.report_["other_tokens_error"] > 1.05 * model.report_["trials"][0]["error"]
+    assert model.score(fresh, truth) > 0.95
+    np.testing.assert_allclose(
+        model.predict(fresh[:20]), Reference(model).predict(fresh[:20])[:, 0], rtol=1e-8, atol=1e-8
+    )
+    model.save(tmp_path / "m.hlm")
+    for copy in headlens.load(tmp_path / "m.hlm"), pickle.loads(pickle.dumps(model)):
+        np.testing.assert_array_equal(copy.predict(fresh), model.predict(fresh))
+
+
+def test_scores_are_quantiles_of_the_normal_distribution():
+    X, y = draw_wide(200, 32)
+    tensors = Regressor().fit(X, y)._model.__getstate__()["tensors"]
+    grid = np.linspace(-3, 3, 129)
+    for j in range(3):
+        values, knots = np.sort(X.keys[:, j]), tensors["knots"][j]
+        below = [int(0.5 * math.erfc(-z / math.sqrt(2)) * len(values)) for z in grid]
+        expected = values[np.minimum(below, len(values) - 1)]
+        expected[0], expected[-1] = values[0], values[-1]
+        np.testing.assert_array_equal(knots, expected)
+        line = np.array([grid[knots == knot].mean() for knot in knots])
+        spread = np.interp(values, knots, line)
+        np.testing.assert_allclose(
+            tensors["scores"][j], (line - spread.mean()) / spread.std() / np.sqrt(3), rtol=1e-10, atol=1e-12
+        )
+
+
+def test_values_that_are_gaussian_stay_values():
+    for seed in range(5):
+        X, y = draw(80, 40 + seed)
+        assert Regressor().fit(X, y).report_["tokens"] == "values"

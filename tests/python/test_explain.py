@@ -3,6 +3,7 @@
 import headlens
 import numpy as np
 import pytest
+from headlens import _explain
 from test_automatic import draw
 
 Regressor, Classifier = headlens.RandomFeatureAttentionRegressor, headlens.RandomFeatureAttentionClassifier
@@ -80,3 +81,29 @@ def test_models_without_contributions_are_refused():
         headlens.explain(Regressor(model="mlp", heads=5, random_state=0).fit(X, y), X)
     with pytest.raises(ValueError, match="^explain: expected"):
         headlens.explain(Regressor(heads=5, positions="sinusoidal", random_state=0).fit(X, y), X)
+
+
+def test_rows_are_sets_of_one_key():
+    rng = np.random.default_rng(7)
+    X = rng.normal(size=(40, 3))
+    model = Regressor().fit(X, X[:, 0] ** 2)
+    found = headlens.explain(model, X[:5])
+    total = np.array([found.base + q + k.sum(0) for q, k in zip(found.query, found.keys, strict=True)])
+    np.testing.assert_allclose(total[:, 0], model.predict(X[:5]), rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_sums_are_exact_where_the_penalty_is_tiny(seed):
+    """Targets without noise are fitted by large values that nearly cancel; what is shared is rounding alone."""
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(2, 30, 150)
+    X = headlens.Sets(np.zeros((150, 3)), rng.normal(size=(sizes.sum(), 3)), np.r_[0, sizes.cumsum()])
+    y = 10 * np.array([np.cos(x[1:]).sum() for x in X])
+    model = Regressor().fit(X[:120], y[:120])
+    found, said = headlens.explain(model, X[120:]), model.predict(X[120:])
+    total = np.array([found.base[0] + q[0] + k.sum() for q, k in zip(found.query, found.keys, strict=True)])
+    np.testing.assert_allclose(total, said, rtol=0, atol=1e-10)
+    parts = _explain._Chosen(model)
+    for i, tokens in enumerate(X[120:]):
+        keys, query = parts.of(tokens)
+        assert abs(parts.base[0] + query[0] + keys.sum() - said[i]) < 1e-8 * np.abs(y).max()
