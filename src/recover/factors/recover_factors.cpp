@@ -161,7 +161,7 @@ Challenge test_noise(const Split& white, const Outside& outside, double equation
                      std::vector<HeadBound>& bars, Certificate& certificate) {
   Challenge out;
   MemoryBudget(effort.execution())
-      .require(polish_bytes(white, best.ranks, static_cast<double>(white.train_x.rows)),
+      .require(polish_bytes(white, best.ranks, static_cast<double>(white.train_x.rows), effort),
                "the recovery from labels with noise");
   best = timed_in(certificate, "polish", [&] {
     return polish(white, best, {.damping = 1e-6, .ridge = 1e-12}, "polish", effort).factors;
@@ -208,7 +208,8 @@ void reserve(const Split& split, const RecoverOptions& options, Effort& effort, 
   const double enough = 1.25 * kPolishEquations *
                         factor_unknowns(most, split.train_x.cols, split.train_y.cols) /
                         static_cast<double>(split.train_y.cols);
-  const double bytes = polish_bytes(split, most, std::min(static_cast<double>(split.train_x.rows), enough));
+  const double bytes =
+      polish_bytes(split, most, std::min(static_cast<double>(split.train_x.rows), enough), effort);
   MemoryBudget(effort.execution()).require(bytes, "the recovery");
   certificate.predicted_peak_bytes = static_cast<std::uint64_t>(bytes);
 }

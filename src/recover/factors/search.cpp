@@ -134,7 +134,7 @@ class Newton final : public Successor {
     const Split thin = first_equations(white_, start.ranks, found_.equations);
     const Index rows = thin.train_x.rows;
     MemoryBudget(effort_.execution())
-        .require(polish_bytes(white_, start.ranks, static_cast<double>(rows)), "the recovery");
+        .require(polish_bytes(white_, start.ranks, static_cast<double>(rows), effort_), "the recovery");
     options.ends_capped = rows < white_.train_x.rows;
     Polished out = polish(thin, start, options, phase, effort_);
     if (out.status != LmStatus::capped) return out;
