@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kPart = ".rank-";
 
-fs::path part_of(const fs::path& store, Index rank) { return store.string() + kPart + std::to_string(rank); }
+fs::path part_of(const fs::path& store, Index rank) { return join(store.string(), kPart, rank); }
 
 // Parts that lie here and that this rank looks after: its own, and those of ranks that are no more.
 std::vector<fs::path> parts_here(const fs::path& store, comm::Communicator& ranks) {
@@ -51,7 +51,7 @@ std::vector<std::byte> bytes_of(const fs::path& path) {
 }
 
 void remove_store(const fs::path& path) {
-  for (const char* end : {"", "-wal", "-shm"}) fs::remove(path.string() + end);
+  for (const char* end : {"", "-wal", "-shm"}) fs::remove(join(path.string(), end));
 }
 
 // On rank 0: one store after the other into `store`.
@@ -142,7 +142,7 @@ RunSummary run_study_over_ranks(const Study& study, const fs::path& store, const
     if (ranks.rank() == 0) before = look_into(study, store, options);
   });
   RunOptions own = options;
-  own.shard = std::to_string(ranks.rank() + 1) + "/" + std::to_string(ranks.size());
+  own.shard = join(ranks.rank() + 1, "/", ranks.size());
   own.settled = shared_keys(before.settled, ranks);
   RunSummary mine;
   {

@@ -62,7 +62,10 @@ Matrix<double> row_of(const std::vector<double>& values) {
 }
 
 // Everything that is asked of a Gram matrix, which answers one question each.
-std::vector<Matrix<double>> gram_answers(const backend::Gram& gram, Index n) {
+using MakeGram = std::function<std::unique_ptr<backend::Gram>()>;
+std::vector<Matrix<double>> gram_answers(const MakeGram& make, Index n) {
+  const auto whole = make();
+  const backend::Gram& gram = *whole;
   const Matrix<double> right = normal(gram.size(), 2, "right side");
   const double unit = gram.trace() / static_cast<double>(n);
   std::vector<Matrix<double>> out;
@@ -70,11 +73,11 @@ std::vector<Matrix<double>> gram_answers(const backend::Gram& gram, Index n) {
   Matrix<double> image(gram.size(), 2);
   gram.multiply(right, image);
   out.push_back(copy_of(image));
-  const auto used = gram.copy();
+  const auto used = make();
   const auto factor = used->factor(1e-2 * unit);
   factor->solve(right, image);
   out.push_back(copy_of(image));
-  const auto path_of = gram.copy();
+  const auto path_of = make();
   const auto path = path_of->shift_path();
   out.push_back(row_of(path->leave_one_out({unit, 1e-1 * unit, 1e-2 * unit})));
   path->factor(1e-1 * unit)->solve(right, image);
@@ -99,8 +102,8 @@ std::vector<Matrix<double>> answers(backend::Design& design, const Matrix<double
   out.push_back(std::move(residuals.gradient));
   out.push_back(std::move(residuals.product));
   for (const backend::Side side : {backend::Side::primal, backend::Side::dual}) {
-    const auto gram = design.gram({.side = side, .targets = targets});
-    for (Matrix<double>& answer : gram_answers(*gram, n)) out.push_back(std::move(answer));
+    const MakeGram make = [&] { return design.gram({.side = side, .targets = targets}); };
+    for (Matrix<double>& answer : gram_answers(make, n)) out.push_back(std::move(answer));
   }
   return out;
 }
@@ -139,7 +142,8 @@ TEST(ShardedDesign, KernelsAgreeWithOneProcess) {
       const Sets all = family.part(0, family.count);
       const backend::KernelGram alone =
           processor().make_kernel_gram({all, options, centre}, targets, {processor(), 1, run});
-      const std::vector<Matrix<double>> expected = gram_answers(*alone.gram, family.count);
+      const std::vector<Matrix<double>> expected =
+          gram_answers([&] { return alone.gram->copy(); }, family.count);
       for (const int size : {2, 3, 4})
         on_ranks(size, [&](ThreadRanks& ranks) {
           const auto machine = distributed::make_sharded(processor(), ranks);
@@ -147,7 +151,7 @@ TEST(ShardedDesign, KernelsAgreeWithOneProcess) {
           const backend::KernelGram kernel =
               machine->make_kernel_gram({mine, options, centre}, targets, {*machine, 1, run, ranks});
           EXPECT_LT(distance(row_of(kernel.means), row_of(alone.means)), kSolved);
-          expect_alike(gram_answers(*kernel.gram, family.count), expected, kSolved,
+          expect_alike(gram_answers([&] { return kernel.gram->copy(); }, family.count), expected, kSolved,
                        join(family.ragged ? "ragged" : "equal", ", centre ", centre, ", ", size, " ranks"));
         });
     }

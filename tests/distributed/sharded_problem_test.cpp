@@ -46,13 +46,13 @@ std::vector<Matrix<double>> answers(const backend::LayerProblem& problem, const 
   Matrix<double> z(problem.rows(), problem.outputs()), back(gradient.rows(), gradient.cols());
   model->derivative(gradient, z);
   out.push_back(copy_of(z));
+  out.push_back(model->best_w(z));
   model->project(z);
   out.push_back(copy_of(z));
   model->adjoint(z, back);
   out.push_back(copy_of(back));
   model->normal_product(gradient, back);
   out.push_back(copy_of(back));
-  out.push_back(model->best_w(z));
   model->respond(z, back);
   out.push_back(copy_of(back));
   out.push_back(model->respond_in_w(z, gradient));

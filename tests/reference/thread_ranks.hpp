@@ -2,7 +2,9 @@
 // whole matrices together on every rank, factors them there, and takes its own part.
 #pragma once
 
+#include <algorithm>
 #include <barrier>
+#include <cmath>
 #include <exception>
 #include <thread>
 
