@@ -42,7 +42,7 @@ def measured(words, ranks=0):
     words = [*(MPIRUN + [str(ranks)] if ranks else []), HEADLENS, *map(str, words), "--json"]
     begin = time.perf_counter()
     process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    text, said = process.communicate()[0], ""
+    text, said = process.communicate()
     wall = time.perf_counter() - begin
     if process.returncode:
         sys.exit(f"bench: {' '.join(words)} failed: {said}")
@@ -141,7 +141,14 @@ def model(folder):
                 p = heads * (DIM + 1)
                 rows.append([1, per_rank * p, per_rank * p * p, p**3])
                 seconds.append(run["processor"] / ranks)
-                cases.append({"ranks": ranks, "sets": per_rank * ranks, "heads": heads, "processor seconds per rank": seconds[-1]})
+                cases.append(
+                    {
+                        "ranks": ranks,
+                        "sets": per_rank * ranks,
+                        "heads": heads,
+                        "processor seconds per rank": seconds[-1],
+                    }
+                )
     # The same relative error counts the same, however long the fit.
     a, y = np.array(rows, float) / np.array(seconds)[:, None], np.ones(len(rows))
     scale = np.abs(a).max(axis=0)
@@ -153,7 +160,9 @@ def model(folder):
         free.pop(int(np.argmin(solved)))
     coefficients = np.zeros(a.shape[1])
     coefficients[free] = solved / scale[free]
-    errors = {r: float(np.abs(a @ coefficients - 1)[[c["ranks"] == r for c in cases]].max()) for r in (1, 2, 4)}
+    errors = {
+        r: float(np.abs(a @ coefficients - 1)[[c["ranks"] == r for c in cases]].max()) for r in (1, 2, 4)
+    }
     told = []
     for nodes in NODES:
         p, n = 2500, 1e9

@@ -133,10 +133,10 @@ std::set<std::string> shared_keys(const std::set<std::string>& keys, comm::Commu
 RunSummary run_study_over_ranks(const Study& study, const fs::path& store, const RunOptions& options,
                                 const Execution& execution) {
   comm::Communicator& ranks = comm::world();
-  if (ranks.alone()) return run_study(study, store, options, execution);
-  require(options.shard.empty(), option("shard"), ": ", options.shard,
+  require(ranks.alone() || options.shard.empty(), option("shard"), ": ", options.shard,
           " given, but over ranks every rank has a shard of its own: leave out ", option("shard"));
   collect_parts(store, options.command_line, ranks);
+  if (ranks.alone()) return run_study(study, store, options, execution);
   Known before;
   ranks.together([&] {
     if (ranks.rank() == 0) before = look_into(study, store, options);

@@ -7,7 +7,7 @@ import time
 
 import numpy as np
 import pytest
-from binary import command, run, run_json
+from binary import BINARY, command, run, run_json
 from ranks import MPIRUN, different, expect_refused, lines_of, mpirun, needs_mpi, ranks_of, start_and_kill
 from test_study_shards import STUDY, table
 
@@ -118,6 +118,23 @@ def test_ranks_that_read_other_examples_are_told(layers, tmp_path):
         ]
     done = subprocess.run([*MPIRUN, *parts[:-1]], capture_output=True, text=True, timeout=60, check=False)
     expect_refused(done, tmp_path, "rank 1 has read other examples than rank 0", before=["exact", "noisy"])
+
+
+def test_ranks_of_another_build_are_told(layers, tmp_path):
+    """The same program with another commit in it, and in its plugin."""
+    name = run_json("info")["commit"][:8].encode()
+    other = tmp_path / "other"
+    other.mkdir()
+    for file in (BINARY, BINARY.parent / "libheadlens_mpi.so"):
+        content = file.read_bytes()
+        if len(name) < 8 or name not in content:
+            pytest.skip("the commit is not to be found in the program as text")
+        (other / file.name).write_bytes(content.replace(name, b"00000000"))
+        (other / file.name).chmod(0o755)
+    words = command("recover", layers / "exact.npz", FACTORS, "-o", tmp_path / "l.npz")
+    parts = [*MPIRUN, "-n", "1", *words, ":", "-n", "1", other / BINARY.name, *words[1:]]
+    done = subprocess.run(parts, capture_output=True, text=True, timeout=60, check=False)
+    expect_refused(done, tmp_path, "rank 1", "the build", "00000000", before=["other"])
 
 
 def test_a_time_limit_ends_all_ranks_together(layers, tmp_path):
