@@ -172,8 +172,7 @@ bool MpiCommunicator::last_words(const std::string& text, double seconds, std::s
   }
   for (std::size_t r = 0; r < static_cast<std::size_t>(size_) && first.empty(); ++r)
     first = all.data() + r * kWords;
-  grid_.reset();
-  if (!waiting_) MPI_Finalize();
+  ends_ = !waiting_;
   return true;
 }
 
@@ -184,8 +183,12 @@ void MpiCommunicator::abort(int status) {
 
 void MpiCommunicator::leave() {
   meet();
+  ends_ = true;
+}
+
+MpiCommunicator::~MpiCommunicator() {
   grid_.reset();
-  MPI_Finalize();
+  if (ends_) MPI_Finalize();
 }
 
 }  // namespace headlens::mpi

@@ -17,6 +17,7 @@ namespace headlens::mpi {
 class MpiCommunicator final : public comm::Communicator {
  public:
   explicit MpiCommunicator(comm::Heeding heeding);
+  ~MpiCommunicator() override;  // ends MPI, where all ranks have agreed on that
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }
@@ -50,6 +51,7 @@ class MpiCommunicator final : public comm::Communicator {
   MPI_Comm comm_ = MPI_COMM_NULL, words_ = MPI_COMM_NULL;
   int rank_ = 0, size_ = 1, neighbours_ = 1;
   std::uint64_t exchanged_ = 0;
+  bool ends_ = false;
   bool waiting_ = false;  // also after a wait that was given up: MPI cannot be ended in order then
   std::unique_ptr<comm::Grid> grid_;
 };
