@@ -93,4 +93,6 @@ def test_killed_recoveries(tmp_path, report):
         killed += 1
         assert {path.name for path in tmp_path.iterdir()} == {"e.npz"}
     assert longest < PATIENCE
-    report(f"a rank of a recovery killed at {killed} moments: all ended within {longest:.1f} s, and no file was left")
+    report(
+        f"a rank of a recovery killed at {killed} moments: all ended within {longest:.1f} s, and no file was left"
+    )
