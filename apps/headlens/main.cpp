@@ -31,9 +31,14 @@ int fail(Ranks* ranks, const std::string& text, int status) {
   return status;
 }
 
-// Commands that work on several ranks. Every other runs on rank 0, and the others wait.
+// Commands that work on several ranks. A study with --mpi does, too. Every other runs on rank 0, and
+// the others wait.
 bool is_shared(int argc, char** argv) {
-  constexpr std::string_view shared[] = {"fit", "predict", "evaluate", "kernel"};
+  constexpr std::string_view shared[] = {"fit", "predict", "evaluate", "kernel", "recover"};
+  const auto given = [&](int first, std::string_view word) {
+    return std::find(argv + std::min(first, argc), argv + argc, word) != argv + argc;
+  };
+  if (argc > 1 && std::string_view(argv[1]) == "study") return given(3, "--mpi");
   return argc > 1 &&
          std::find(std::begin(shared), std::end(shared), std::string_view(argv[1])) != std::end(shared);
 }

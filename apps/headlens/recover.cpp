@@ -11,6 +11,7 @@
 #include "headlens/error.hpp"
 #include "headlens/files.hpp"
 #include "headlens/layer_report.hpp"
+#include "headlens/ranks.hpp"
 
 namespace headlens::app {
 namespace {
@@ -33,6 +34,30 @@ void save(const std::filesystem::path& file, const std::optional<AttentionLayer>
     save_layer(file, factors ? *factors : factors_of(*layer), certified);
 }
 
+struct OutputFiles {
+  std::filesystem::path layer, certificate, span, uncertified;
+};
+
+int write_all(const Recovery& recovery, const Examples& examples, const OutputFiles& files,
+              const RecoverArguments& a, const Execution& execution) {
+  const std::string json = to_json(recovery.certificate);
+  const bool best_fit = recovery.certificate.status == RecoveryStatus::best_fit;
+  {
+    FileGroup together;
+    if (recovery.has_layer())
+      save(files.layer, recovery.layer, recovery.factors, a, best_fit ? Certified::no : Certified::not_said);
+    if (!a.uncertified.empty() && (recovery.best || recovery.best_factors))
+      save(files.uncertified, recovery.best, recovery.best_factors, a,
+           recovery.has_layer() && !best_fit ? Certified::yes : Certified::no);
+    if (!a.span_output.empty()) write_npz(files.span, {{"span", *recovery.sculpt_span}});
+    if (!a.certificate.empty()) write_text(files.certificate, json + "\n");
+    together.commit();
+  }
+  if (!a.report.empty()) write_report(recovery, examples, a.report, execution);
+  print_text(a.common.json ? json : in_words(recovery.certificate, on_command_line));
+  return recovery.has_layer() ? kOk : kOutcome;
+}
+
 int run(RecoverArguments& a) {
   a.recover.validate();
   require(a.form.empty() || a.form == "dense" || a.form == "factors", "--form: '", a.form,
@@ -40,30 +65,18 @@ int run(RecoverArguments& a) {
   require(a.span_output.empty() || a.recover.method == RecoverMethod::sculpt, option("span-out"),
           ": given with --method ", name(a.recover.method), ", expected --method sculpt");
   Files files({a.examples});
-  const auto file = files.output("-o", a.output, Stream::binary);
-  const auto certificate_file = files.output("--certificate", a.certificate, Stream::refused);
-  const auto span_file = files.output("--span-out", a.span_output, Stream::refused);
-  const auto uncertified_file = files.output("--keep-uncertified", a.uncertified, Stream::refused);
-  if (!a.report.empty()) check_report_folder(a.report);
+  const OutputFiles outputs{files.output("-o", a.output, Stream::binary),
+                            files.output("--certificate", a.certificate, Stream::refused),
+                            files.output("--span-out", a.span_output, Stream::refused),
+                            files.output("--keep-uncertified", a.uncertified, Stream::refused)};
+  if (!a.report.empty()) on_first_rank([&] { check_report_folder(a.report); });
   const Execution execution = a.common.execution();
-  const Examples examples = load_examples(a.examples, execution);
+  Examples examples;
+  on_every_rank([&] { examples = load_examples(a.examples, execution); });
   const Recovery recovery = recover(examples, a.recover, execution);
-  const std::string json = to_json(recovery.certificate);
-  const bool best_fit = recovery.certificate.status == RecoveryStatus::best_fit;
-  {
-    FileGroup together;
-    if (recovery.has_layer())
-      save(file, recovery.layer, recovery.factors, a, best_fit ? Certified::no : Certified::not_said);
-    if (!a.uncertified.empty() && (recovery.best || recovery.best_factors))
-      save(uncertified_file, recovery.best, recovery.best_factors, a,
-           recovery.has_layer() && !best_fit ? Certified::yes : Certified::no);
-    if (!a.span_output.empty()) write_npz(span_file, {{"span", *recovery.sculpt_span}});
-    if (!a.certificate.empty()) write_text(certificate_file, json + "\n");
-    together.commit();
-  }
-  if (!a.report.empty()) write_report(recovery, examples, a.report, execution);
-  print_text(a.common.json ? json : in_words(recovery.certificate, on_command_line));
-  return recovery.has_layer() ? kOk : kOutcome;
+  int status = kOk;
+  on_first_rank([&] { status = write_all(recovery, examples, outputs, a, execution); });
+  return status;
 }
 
 }  // namespace

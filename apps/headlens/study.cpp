@@ -10,6 +10,7 @@
 #include "files.hpp"
 #include "headlens/arrays.hpp"
 #include "headlens/error.hpp"
+#include "headlens/ranks.hpp"
 
 namespace headlens::app {
 namespace {
@@ -19,6 +20,7 @@ struct StudyArguments {
   std::string study, store, output, name, format = "csv";
   std::vector<std::string> overrides, stores;
   RunOptions run;
+  bool mpi = false;
 };
 
 // A word of a command line, as a POSIX shell would need it.
@@ -36,6 +38,7 @@ std::string command_line(const StudyArguments& a) {
   std::string line = fmt::format("headlens study run {} -o {}", shell_word(a.study), shell_word(a.store));
   if (a.run.jobs > 0) line += fmt::format(" --jobs {}", a.run.jobs);
   if (!a.run.shard.empty()) line += " --shard " + shell_word(a.run.shard);
+  if (a.mpi) line += " --mpi";
   if (a.common.wanted.threads > 0) line += fmt::format(" --threads {}", a.common.wanted.threads);
   if (!a.common.max_memory.empty()) line += " --max-memory " + shell_word(a.common.max_memory);
   for (const std::string& text : a.overrides) line += " --set " + shell_word(text);
@@ -44,9 +47,11 @@ std::string command_line(const StudyArguments& a) {
 
 int run(StudyArguments& a) {
   Files({a.study}).output("-o", a.store, Stream::refused);
-  const Study study = read_study(a.study, a.overrides);
+  Study study;
+  on_every_rank([&] { study = read_study(a.study, a.overrides); });
   a.run.command_line = command_line(a);
-  const RunSummary summary = run_study(study, a.store, a.run, a.common.execution());
+  const RunSummary summary =
+      (a.mpi ? run_study_over_ranks : run_study)(study, a.store, a.run, a.common.execution());
   std::string text = fmt::format("{}: {} cells of {} done in {:.1f} s ({} before, {} now", a.store,
                                  summary.total - summary.failed, study.name, summary.seconds,
                                  summary.already_done, summary.ran);
@@ -164,6 +169,8 @@ void add_run(Command& study) {
   command.add_text("-o,--output", a->store, "RESULTS", "store to fill (.db), made if it is missing",
                    Needed::yes);
   command.add_options(a->run, {"jobs", "shard"});
+  command.add_flag("--mpi", a->mpi,
+                   "the ranks that mpirun started share the cells, and rank 0 writes RESULTS");
   add_sets(command, *a);
   command.add_options(a->run, {"retry-failed"});
   add_common_options(command, a->common);
@@ -174,7 +181,8 @@ void add_run(Command& study) {
       "Examples:\n"
       "  headlens study run studies/separation-small.toml -o results.db\n"
       "  headlens study run studies/bias.toml -o results.db --jobs 4 --set 'seeds=[1,2]'\n"
-      "  headlens study run studies/bias.toml -o part-2.db --shard 2/8");
+      "  headlens study run studies/bias.toml -o part-2.db --shard 2/8\n"
+      "  mpirun -n 8 headlens study run studies/bias.toml -o results.db --mpi --threads 1");
   command.set_action([a] { return run(*a); });
 }
 

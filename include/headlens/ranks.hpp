@@ -26,8 +26,9 @@ class Ranks {
 
   void leave();  // waits for all ranks: none is missed afterwards
 
-  // This rank has failed. Where all have, the text of the first of them comes back on rank 0, and nothing
-  // elsewhere. Where others go on working, they are ended, after the text was handed to `say`.
+  // This rank has failed. Where all have, rank 0 hands the text of the first of them to `say`, and none ends
+  // before. Where others go on working, they are ended, after the text was handed to `say`. What comes back
+  // is still to be said: by a process that mpirun did not start.
   std::string fail(const std::string& text, int status, const std::function<void(const std::string&)>& say);
 
  private:

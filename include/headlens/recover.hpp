@@ -188,6 +188,8 @@ struct Recovery {
   bool has_layer() const { return layer || factors; }
 };
 
+// Over ranks all of them take the same examples. Heads in factors are looked for by all ranks together, and
+// every rank gets the answer; everything else is done by rank 0, and the others get nothing.
 [[nodiscard]] Recovery recover(const Examples& examples, const RecoverOptions& options,
                                const Execution& execution);
 

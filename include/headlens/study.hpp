@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <variant>
@@ -96,10 +97,11 @@ struct StudyResults {
 };
 
 struct RunOptions {
-  int jobs = 0;               // cells at a time; 0: one per thread of the budget
-  std::string shard;          // "2/8": the second of eight disjoint parts of the cells; empty: all
-  bool retry_failed = false;  // failed cells are run again
-  std::string command_line;   // kept in the store, for the report
+  int jobs = 0;                   // cells at a time; 0: one per thread of the budget
+  std::string shard;              // "2/8": the second of eight disjoint parts of the cells; empty: all
+  bool retry_failed = false;      // failed cells are run again
+  std::string command_line;       // kept in the store, for the report
+  std::set<std::string> settled;  // keys of cells that another store has: they are left out
 };
 
 struct RunSummary {
@@ -116,6 +118,12 @@ struct RunSummary {
 // only cells in flight, as does the end of the process or a full disk.
 RunSummary run_study(const Study& study, const std::filesystem::path& store, const RunOptions& options,
                      const Execution& execution);
+
+// The same on all ranks together, with what is left of the cells dealt out among them. Every rank fills a
+// store beside `store`, RESULTS.db.rank-R, on a disk of its machine; in the end, or when the same command
+// begins again after a kill, rank 0 merges these into `store`. The summary is that of rank 0.
+RunSummary run_study_over_ranks(const Study& study, const std::filesystem::path& store,
+                                const RunOptions& options, const Execution& execution);
 
 struct MergeSummary {
   Index cells = 0;  // in the merged store: done or failed

@@ -56,9 +56,12 @@ class Communicator {
   using Room = std::function<std::byte*(std::size_t bytes)>;
   virtual void gather(std::span<const std::byte> part, const Room& room) = 0;
   virtual void gather_on_first(std::span<const std::byte> part, const Room& room) = 0;
+  // To every rank the part for it; back come the parts of all ranks for this one, in order.
+  using Parts = std::vector<std::vector<std::byte>>;
+  virtual Parts exchange(const Parts& to) = 0;
   virtual Grid& grid() = 0;
-  // Bytes that sums, gathers and the least have handed to the network interface, by what they were asked for:
-  // the size of the result once per rank. The factorisation of the grid is not counted.
+  // Bytes that this rank has got by sums, gathers, the least and exchanges, its own part of a sum or gather
+  // included. What the factorisation of the grid moves is not counted.
   virtual std::uint64_t exchanged_bytes() const = 0;
 
   // Every rank that fails says why, and waits a few seconds for the others to fail, too. True if all did:
@@ -73,6 +76,7 @@ class Communicator {
     sum(std::span(&value, 1));
     return value;
   }
+  double of_first(double value) { return sum(rank() == 0 ? value : 0.0); }  // what rank 0 has
   double least(double value) {
     least(std::span(&value, 1));
     return value;

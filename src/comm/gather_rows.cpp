@@ -1,5 +1,7 @@
 #include "comm/gather_rows.hpp"
 
+#include <algorithm>
+
 namespace headlens::comm {
 namespace {
 
@@ -33,6 +35,18 @@ Array gather_rows_on_first(const Array& part, Communicator& ranks) {
     out = array_of(part, bytes);
     return static_cast<std::byte*>(out.raw());
   });
+  return out;
+}
+
+Array exchange_rows(const std::vector<Array>& to, Communicator& ranks) {
+  Communicator::Parts parts;
+  for (const Array& array : to) parts.emplace_back(bytes_of(array).begin(), bytes_of(array).end());
+  parts = ranks.exchange(parts);
+  std::size_t bytes = 0;
+  for (const std::vector<std::byte>& part : parts) bytes += part.size();
+  Array out = array_of(to[0], bytes);
+  auto* next = static_cast<std::byte*>(out.raw());
+  for (const std::vector<std::byte>& part : parts) next = std::copy(part.begin(), part.end(), next);
   return out;
 }
 

@@ -60,7 +60,13 @@ std::string Ranks::fail(const std::string& text, int status,
   if (!joined_) return this_rank() == 0 ? text : "";
   comm::Communicator& ranks = *joined_->ranks;
   std::string first;
-  if (ranks.last_words(text, kPatienceSeconds, first)) return ranks.rank() == 0 ? first : "";
+  if (ranks.last_words(text, kPatienceSeconds, first)) {
+    if (ranks.rank() == 0) say(first);
+    // mpirun ends all ranks when the first of them has ended: none does before the line is said.
+    std::string none;
+    ranks.last_words("", kPatienceSeconds, none);
+    return "";
+  }
   say(join("rank ", ranks.rank(), ": ", text));
   ranks.abort(status);  // does not return
   return "";

@@ -35,7 +35,7 @@ class Processor final : public backend::Backend {
                                                             Index heads,
                                                             const backend::Context& context) override {
     return std::make_unique<VariableProjection>(examples.x, examples.y, examples.tokens, heads,
-                                                context.threads, examples.row_weights);
+                                                context.threads, examples.row_weights, context.ranks);
   }
   std::unique_ptr<backend::LayerProblem> make_variant_problem(const backend::LayerExamples& examples,
                                                               const VariantShape& shape,
@@ -50,13 +50,13 @@ class Processor final : public backend::Backend {
   std::unique_ptr<backend::LayerProblem> make_factor_problem(const backend::LayerExamples& examples,
                                                              const backend::HeadRanks& ranks,
                                                              const backend::Context& context) override {
-    return std::make_unique<FactorProblem>(examples, ranks, context.threads);
+    return std::make_unique<FactorProblem>(examples, ranks, context.threads, context.ranks);
   }
   std::unique_ptr<backend::FactorDescent> make_factor_descent(const backend::LayerExamples& examples,
                                                               const backend::HeadRanks& ranks,
                                                               const backend::FactorValues& start,
                                                               const backend::Context& context) override {
-    return std::make_unique<AdamDescent>(examples, ranks, start, context.threads);
+    return std::make_unique<AdamDescent>(examples, ranks, start, context.threads, context.ranks);
   }
   Matrix<double> apply_factors(MatrixView<const double> x, Index tokens, const backend::HeadRanks& ranks,
                                const backend::FactorValues& values,

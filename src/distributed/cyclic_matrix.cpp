@@ -1,7 +1,9 @@
 #include "distributed/cyclic_matrix.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
+#include <iterator>
 #include <numeric>
 
 #include "linalg/multiply.hpp"
@@ -40,6 +42,20 @@ Matrix<double> spread(const Matrix<double>& part, const std::vector<Index>& rows
 CyclicMatrix CyclicMatrix::copy() const {
   CyclicMatrix out{n, rows, columns, Array(DType::f64, local.shape())};
   std::memcpy(out.local.raw(), local.raw(), local.bytes());
+  return out;
+}
+
+std::vector<std::vector<Index>> all_indices(Index n, comm::Communicator& ranks) {
+  const comm::GridPlace own = ranks.grid().place(n);
+  const std::array<std::int64_t, 2> mine{own.row, own.column};
+  const std::vector<std::int64_t> places = comm::gather(ranks, std::span<const std::int64_t>(mine));
+  std::vector<std::vector<Index>> out;
+  for (std::size_t r = 0; r < places.size(); r += 2) {
+    const std::vector<Index> rows = cyclic(n, own.block, places[r], own.rows),
+                             columns = cyclic(n, own.block, places[r + 1], own.columns);
+    std::set_union(rows.begin(), rows.end(), columns.begin(), columns.end(),
+                   std::back_inserter(out.emplace_back()));
+  }
   return out;
 }
 

@@ -25,6 +25,8 @@ struct CyclicMatrix {
 
 // The layout of an n x n matrix, without entries.
 CyclicMatrix cyclic_layout(Index n, comm::Communicator& ranks);
+// Of every rank: its rows and its columns, in one increasing list.
+std::vector<std::vector<Index>> all_indices(Index n, comm::Communicator& ranks);
 
 // A x, from all entries.
 Matrix<double> multiply(const CyclicMatrix& a, MatrixView<const double> x, int threads,

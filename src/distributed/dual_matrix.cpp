@@ -1,6 +1,6 @@
 #include "distributed/dual_matrix.hpp"
 
-#include <numeric>
+#include <algorithm>
 
 #include "features/kept_sets.hpp"
 
@@ -11,14 +11,21 @@ struct Sides {
   Sets rows, columns;  // of the entries of this rank, with positions added
 };
 
+// Where in `all` the indices of `some` are; both increase.
+std::vector<Index> places_in(const std::vector<Index>& all, const std::vector<Index>& some) {
+  std::vector<Index> out;
+  for (const Index i : some) out.push_back(std::lower_bound(all.begin(), all.end(), i) - all.begin());
+  return out;
+}
+
 Sides sides_of(const CyclicMatrix& layout, const backend::FeatureSource& source, comm::Communicator& ranks) {
-  std::vector<Index> all(static_cast<std::size_t>(layout.n));
-  std::iota(all.begin(), all.end(), Index{0});
-  const Sets sets = sets_of(gather_support(source.sets, all, source.features, ranks));
+  const std::vector<std::vector<Index>> wanted = all_indices(layout.n, ranks);
+  const Sets sets = sets_of(exchange_support(source.sets, wanted, source.features, ranks));
+  const std::vector<Index>& mine = wanted[static_cast<std::size_t>(ranks.rank())];
   FeatureOptions plain = source.features;
   plain.positions = Positions::none;
-  return {sets_of(make_support(sets, layout.rows, plain)),
-          sets_of(make_support(sets, layout.columns, plain))};
+  return {sets_of(make_support(sets, places_in(mine, layout.rows), plain)),
+          sets_of(make_support(sets, places_in(mine, layout.columns), plain))};
 }
 
 Array as_double(const Array& array) {

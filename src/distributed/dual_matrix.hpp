@@ -1,5 +1,5 @@
-// The entries of K that a rank has. All ranks get all sets, n (1 + N) d numbers, which are few beside n^2 /
-// R; then no rank needs anything of another, whatever entries the grid gives it.
+// The entries of K that a rank has. Of the other ranks it gets the sets of its rows and of its columns: on a
+// grid of r times c ranks at most n (1 / r + 1 / c) sets, (1 + N) d numbers each.
 #pragma once
 
 #include "backend/backend.hpp"

@@ -1,13 +1,14 @@
-// A back end over ranks: composes with the back end of each.
+#include "distributed/sharded_backend.hpp"
+
 #include <cmath>
 #include <limits>
 #include <map>
 #include <numeric>
 
-#include "backend/backend.hpp"
 #include "distributed/block_cyclic_gram.hpp"
 #include "distributed/dual_matrix.hpp"
 #include "distributed/sharded_design.hpp"
+#include "distributed/sharded_layer_problem.hpp"
 #include "headlens/error.hpp"
 
 namespace headlens::distributed {
@@ -77,37 +78,60 @@ class ShardedBackend final : public backend::Backend {
                                                             const Context& context) override {
     return own_.make_head_products(a, b, features, heads, context);
   }
+  bool recovers_all_entries() const override { return own_.recovers_all_entries(); }
+  bool recovers_from_a_part() const override { return own_.recovers_from_a_part(); }
   std::unique_ptr<backend::LayerProblem> make_layer_problem(const backend::LayerExamples& examples,
                                                             Index heads, const Context& context) override {
-    return own_.make_layer_problem(examples, heads, context);
+    return over_ranks(examples, context, [&](const backend::LayerExamples& part, const Context& own) {
+      return own_.make_layer_problem(part, heads, own);
+    });
   }
+  // Layers of a variant, and smaller layers, are not worth the traffic: every rank has all examples.
   std::unique_ptr<backend::LayerProblem> make_variant_problem(const backend::LayerExamples& examples,
                                                               const VariantShape& shape,
                                                               const Context& context) override {
-    return own_.make_variant_problem(examples, shape, context);
+    return own_.make_variant_problem(examples, shape, alone(context));
   }
   std::unique_ptr<backend::LayerProblem> make_tied_problem(const backend::LayerExamples& examples,
                                                            const TiedShape& shape,
                                                            const Context& context) override {
-    return own_.make_tied_problem(examples, shape, context);
+    return own_.make_tied_problem(examples, shape, alone(context));
   }
   std::unique_ptr<backend::LayerProblem> make_factor_problem(const backend::LayerExamples& examples,
-                                                             const backend::HeadRanks& ranks,
+                                                             const backend::HeadRanks& head_ranks,
                                                              const Context& context) override {
-    return own_.make_factor_problem(examples, ranks, context);
+    return over_ranks(examples, context, [&](const backend::LayerExamples& part, const Context& own) {
+      return own_.make_factor_problem(part, head_ranks, own);
+    });
   }
   std::unique_ptr<backend::FactorDescent> make_factor_descent(const backend::LayerExamples& examples,
-                                                              const backend::HeadRanks& ranks,
+                                                              const backend::HeadRanks& head_ranks,
                                                               const backend::FactorValues& start,
                                                               const Context& context) override {
-    return own_.make_factor_descent(examples, ranks, start, context);
+    return sharded_descent(own_.make_factor_descent(examples, head_ranks, start, context), ranks_);
   }
   Matrix<double> apply_factors(MatrixView<const double> x, Index tokens, const backend::HeadRanks& ranks,
                                const backend::FactorValues& values, const Context& context) override {
-    return own_.apply_factors(x, tokens, ranks, values, context);
+    return own_.apply_factors(x, tokens, ranks, values, alone(context));
+  }
+  double factor_squares(const backend::LayerExamples& examples, const backend::HeadRanks& head_ranks,
+                        const backend::FactorValues& values, const Context& context) override {
+    if (!has_parts(examples, ranks_))
+      return own_.factor_squares(examples, head_ranks, values, alone(context));
+    return ranks_.sum(own_.factor_squares(own_part(examples, ranks_), head_ranks, values, alone(context)));
   }
 
  private:
+  Context alone(const Context& context) const { return {own_, context.threads, context.execution}; }
+  template <class Make>
+  std::unique_ptr<backend::LayerProblem> over_ranks(const backend::LayerExamples& examples,
+                                                    const Context& context, const Make& make) const {
+    if (!has_parts(examples, ranks_)) return make(examples, alone(context));
+    return sharded_problem(
+        make(own_part(examples, ranks_), {own_, context.threads, context.execution, ranks_}), examples,
+        ranks_);
+  }
+
   std::unique_ptr<backend::Gram> gram_of(CyclicMatrix matrix, const FeatureSource& source,
                                          MatrixView<const double> targets, bool intercept,
                                          const Context& context) const {
@@ -131,8 +155,9 @@ class ShardedBackend final : public backend::Backend {
   std::string name_;
 };
 
-// The rank with the most. Of the dual side: the block-cyclic matrices, the sets of all ranks twice (gathered
-// and picked), and what ScaLAPACK works in. Of all else: what the rank's own back end takes for its own sets.
+// The rank with the most. Of the dual side: the block-cyclic matrices, the sets of its rows and columns three
+// times (to send, as they come, and picked), and what ScaLAPACK works in; a kernel model, which rank 0
+// writes, keeps all sets. Of all else: what the rank's own back end takes for its own sets.
 double ShardedBackend::bytes(const backend::Route& route, const backend::Shape& shape, int threads) const {
   const bool kernel = shape.features.infinite() && shape.centres == 0;
   const bool direct = route.method == Method::cholesky || route.method == Method::path ||
@@ -144,22 +169,29 @@ double ShardedBackend::bytes(const backend::Route& route, const backend::Shape& 
   const double edge = static_cast<double>(place.block), size = static_cast<double>(n);
   const double part =
       8 * (std::ceil(size / (edge * place.rows)) * edge) * (std::ceil(size / (edge * place.columns)) * edge);
-  const double sets = 8 * static_cast<double>(shape.sets.dim()) *
-                      ranks_.sum(static_cast<double>(shape.sets.count() + shape.sets.total_keys()));
+  const double all_sets = 8 * static_cast<double>(shape.sets.dim()) *
+                          ranks_.sum(static_cast<double>(shape.sets.count() + shape.sets.total_keys()));
+  const double sets = all_sets * (1.0 / place.rows + 1.0 / place.columns);
   const bool eigen = route.method == Method::path || route.method == Method::minimum_norm;
   const double solver = eigen ? ranks_.grid().eigen_bytes(n) : 0.0;
   const double made = kernel ? 0.0 : part + 3 * 8 * backend::HeadProducts::kHeldFeatures;
   const backend::Route walk{Method::norm_ball};  // the passes over the rank's own features
-  const double own = kernel ? 0.0 : own_.bytes(walk, shape, threads);
-  return -ranks_.least(
-      -(own + (kernel ? 3.0 : 2.0) * sets + (kernel ? 2 : 1) * part + std::max(made, solver)));
+  const double own = kernel ? all_sets / ranks_.size() : own_.bytes(walk, shape, threads);
+  return -ranks_.least(-std::max(own + 3 * sets + (kernel ? 2 : 1) * part + std::max(made, solver),
+                                 kernel ? 2 * all_sets : 0.0));
 }
 
 }  // namespace
 
+std::unique_ptr<backend::Backend> make_sharded(backend::Backend& own, comm::Communicator& ranks) {
+  return std::make_unique<ShardedBackend>(own, ranks);
+}
+
 backend::Backend& sharded(backend::Backend& own, comm::Communicator& ranks) {
-  static std::map<std::pair<backend::Backend*, comm::Communicator*>, ShardedBackend> made;
-  return made.try_emplace({&own, &ranks}, own, ranks).first->second;
+  static std::map<std::pair<backend::Backend*, comm::Communicator*>, std::unique_ptr<backend::Backend>> made;
+  std::unique_ptr<backend::Backend>& one = made[{&own, &ranks}];
+  if (!one) one = make_sharded(own, ranks);
+  return *one;
 }
 
 }  // namespace headlens::distributed

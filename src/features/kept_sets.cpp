@@ -1,5 +1,7 @@
 #include "features/kept_sets.hpp"
 
+#include <algorithm>
+
 #include "comm/gather_rows.hpp"
 #include "features/positions.hpp"
 
@@ -24,25 +26,64 @@ Support pack(const Sets& sets, const std::vector<Index>& chosen, const std::vect
   return support;
 }
 
+// Of `chosen`, which increase, those of this rank, counted from its first.
+std::vector<Index> own_of(const Sets& sets, const std::vector<Index>& chosen) {
+  const Index first = sets.whole().first;
+  const auto begin = std::lower_bound(chosen.begin(), chosen.end(), first);
+  const auto end = std::lower_bound(begin, chosen.end(), first + sets.count());
+  std::vector<Index> out(begin, end);
+  for (Index& set : out) set -= first;
+  return out;
+}
+
+// Numbers of keys as an array, and back.
+Array sizes_of(const Support& support) {
+  const auto& offsets = support.offsets;
+  Array out(DType::i64, {std::max<Index>(1, std::ssize(offsets)) - 1});
+  for (Index i = 0; i < out.size(); ++i)
+    out.data<std::int64_t>()[i] =
+        offsets[static_cast<std::size_t>(i + 1)] - offsets[static_cast<std::size_t>(i)];
+  return out;
+}
+
+std::vector<std::int64_t> offsets_of(const Array& sizes) {
+  std::vector<std::int64_t> out{0};
+  for (Index i = 0; i < sizes.size(); ++i) out.push_back(out.back() + sizes.data<std::int64_t>()[i]);
+  return out;
+}
+
+// Query, keys and, of ragged sets, sizes, each moved between ranks.
+template <class Move>
+Support moved(const Sets& sets, const Move& move) {
+  Support out{move([](const Support& part) { return part.query; }),
+              move([](const Support& part) { return part.keys; }),
+              {}};
+  if (!sets.whole().equal_sizes) out.offsets = offsets_of(move(sizes_of));
+  return out;
+}
+
 }  // namespace
 
 Support gather_support(const Sets& sets, const std::vector<Index>& chosen, const FeatureOptions& features,
-                       comm::Communicator& ranks) {
+                       Where where, comm::Communicator& ranks) {
   if (ranks.alone()) return make_support(sets, chosen, features);
-  const Index first = sets.whole().first;
-  std::vector<Index> here;
-  for (const Index set : chosen)
-    if (set >= first && set < first + sets.count()) here.push_back(set - first);
-  const Support mine = make_support(sets, here, features);
-  Support all{comm::gather_rows(mine.query, ranks), comm::gather_rows(mine.keys, ranks), {}};
-  if (mine.offsets.empty()) return all;
-  std::vector<std::int64_t> sizes;
-  for (std::size_t i = 1; i < mine.offsets.size(); ++i)
-    sizes.push_back(mine.offsets[i] - mine.offsets[i - 1]);
-  all.offsets = {0};
-  for (const std::int64_t size : comm::gather(ranks, std::span<const std::int64_t>(sizes)))
-    all.offsets.push_back(all.offsets.back() + size);
-  return all;
+  const Support mine = make_support(sets, own_of(sets, chosen), features);
+  return moved(sets, [&](const auto& array_of) {
+    return where == Where::everywhere ? comm::gather_rows(array_of(mine), ranks)
+                                      : comm::gather_rows_on_first(array_of(mine), ranks);
+  });
+}
+
+Support exchange_support(const Sets& sets, const std::vector<std::vector<Index>>& wanted,
+                         const FeatureOptions& features, comm::Communicator& ranks) {
+  std::vector<Support> parts;
+  for (const std::vector<Index>& chosen : wanted)
+    parts.push_back(make_support(sets, own_of(sets, chosen), features));
+  return moved(sets, [&](const auto& array_of) {
+    std::vector<Array> to;
+    for (const Support& part : parts) to.push_back(array_of(part));
+    return comm::exchange_rows(to, ranks);
+  });
 }
 
 Support make_support(const Sets& sets, const std::vector<Index>& chosen, const FeatureOptions& features) {

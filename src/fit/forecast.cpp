@@ -116,22 +116,35 @@ void forecast_primal(const ForecastOptions& options, double p, const Rates& rate
                 {"refinement and check", rows * p * rates.product * (kRefinements + 1)}};
 }
 
+// 1 / r + 1 / c on a grid of r times c ranks, the nearest to a square: the sets that a rank needs for its
+// rows and columns, as a share of all.
+double share_of_sets(int ranks) {
+  int rows = 1;
+  for (int r = 1; r * r <= ranks; ++r)
+    if (ranks % r == 0) rows = r;
+  return 1.0 / rows + 1.0 * rows / ranks;
+}
+
 // n <= p, and infinitely many heads: K in block-cyclic layout.
 void forecast_dual(const ForecastOptions& options, double p, const Rates& rates, Forecast& out) {
   const double n = options.count, r = options.ranks, q = static_cast<double>(options.outputs);
   const bool kernel = options.fit.features.infinite();
   const double part = 8 * n * n / r, sets = 8 * n * static_cast<double>(options.dim * (options.keys + 1));
+  const bool together = options.ranks > 1;
+  const double mine = std::min(1.0, share_of_sets(options.ranks)) * sets;  // what is asked of other ranks
   const double eigen = options.fit.ridge ? 0 : 3 * part;
   out.route = kernel ? "kernel" : "dual";
-  out.memory = {{"sets of all ranks", (kernel ? 3 : 2) * sets},
-                {"targets and vectors", 8 * q * (6 * n + (kernel ? 0 : 8 * p))},
-                {"matrix, and its copy", 2 * part},
-                {"eigenvectors and their workspace", eigen}};
+  out.memory = {
+      {together ? "sets of the rank's entries" : "sets", together ? 3 * mine : (kernel ? 3 : 2) * sets},
+      {"targets and vectors", 8 * q * (6 * n + (kernel ? 0 : 8 * p))},
+      {"matrix, and its copy", 2 * part},
+      {"eigenvectors and their workspace", eigen}};
   // A trial of one process works on one triangle; ranks have both.
   const double entries = n * n / r;
   const double cube = (options.fit.ridge ? 1.0 : 27.0) * n * n * n / r;
   const double broadcast = 8 * n * n * log_ranks(options) / std::sqrt(r);
-  out.exchanged_bytes = options.ranks > 1 ? sets + broadcast : 0;
+  // Rank 0 gathers the sets that a model with infinitely many heads keeps.
+  out.exchanged_bytes = together ? (1 - 1 / r) * mine + (kernel ? sets : 0) + broadcast : 0;
   out.phases = {{"matrix", entries * (kernel ? rates.kernel : 2 * p * rates.gram)},
                 {"exchange", out.exchanged_bytes / options.bandwidth},
                 {options.fit.ridge ? "factorisation" : "eigenvectors", cube * rates.factor}};

@@ -108,8 +108,6 @@ Fit fit_exactly(const Problem& problem, const Plan& plan, const backend::Context
   report.ridge = problem.options.ridge.value_or(0);
   std::vector<double> offset;
   const Matrix<double> y = centre_targets(problem, offset);
-  Support support =
-      gather_support(problem.sets, all_sets(problem.count()), problem.options.features, context.ranks);
   Matrix<double> alpha = Matrix<double>::zeros(problem.count(), problem.outputs);
   if (!are_constant(y, problem, report)) {
     std::optional<Matrix<double>> found = solve_kernel(problem, plan, y, offset, report, context);
@@ -119,6 +117,8 @@ Fit fit_exactly(const Problem& problem, const Plan& plan, const backend::Context
       report.status = FitStatus::not_positive_definite;
   }
   report.predicted_peak_bytes = static_cast<std::uint64_t>(plan.peak_bytes);
+  Support support = gather_support(problem.sets, all_sets(problem.count()), problem.options.features,
+                                   Where::first, context.ranks);
   return {kernel_model(problem, std::move(support), alpha, offset, report), report};
 }
 
@@ -126,7 +126,7 @@ Fit fit_centres(const Problem& problem, const Plan& plan, const backend::Context
   const FitOptions& options = problem.options;
   Support support =
       gather_support(problem.sets, draw_centres(problem.count(), plan.centres, options.features.seed),
-                     options.features, context.ranks);
+                     options.features, Where::everywhere, context.ranks);
   const Sets centres = sets_of(support);
   const auto design = context.machine.make_centre_design(
       {problem.sets, options.features, options.intercept, options.block_sets}, centres, context);

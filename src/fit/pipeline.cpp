@@ -43,6 +43,18 @@ void judge_digits(const Problem& problem, Fit& fit, const Execution& execution, 
   fit.model.report["status"] = name(report.status);
 }
 
+// Only the Gram matrix of the primal side is a sum over sets that takes long.
+void note_no_checkpoint(const Plan& plan, const backend::Context& context) {
+  const backend::Method method = plan.route.method;
+  const bool direct = method == backend::Method::cholesky || method == backend::Method::path ||
+                      method == backend::Method::minimum_norm;
+  if (context.execution.checkpoint.folder.empty() || (direct && plan.route.side == backend::Side::primal))
+    return;
+  context.execution.note(message(option("checkpoint"),
+                                 ": nothing is kept, because this fit has no Gram matrix of the primal side; "
+                                 "after a kill the fit begins again"));
+}
+
 }  // namespace
 }  // namespace training
 
@@ -52,6 +64,7 @@ Fit fit(const LabelledSets& data, const FitOptions& options, const Execution& ex
   const backend::Context context = backend::context_of(execution);
   const training::Problem problem = training::pose(data, options);
   const training::Plan plan = training::make_plan(problem, context);
+  training::note_no_checkpoint(plan, context);
   Fit result = options.features.infinite() ? training::fit_infinite_heads(problem, plan, context)
                                            : training::fit_heads(problem, plan, context);
   training::judge_digits(problem, result, execution, context.ranks);

@@ -121,6 +121,38 @@ void MpiCommunicator::gather(std::span<const std::byte> part, const Room& room, 
   }
 }
 
+void MpiCommunicator::pass(std::span<const std::byte> out, int to, std::span<std::byte> in, int from) {
+  for (std::size_t at = 0; at < std::max(out.size(), in.size()); at += kPiece) {
+    const auto piece = [at](std::size_t size) {
+      return static_cast<int>(size > at ? std::min(kPiece, size - at) : 0);
+    };
+    const int sent = piece(out.size()), got = piece(in.size());
+    MPI_Request give = MPI_REQUEST_NULL, take = MPI_REQUEST_NULL;
+    if (got > 0) MPI_Irecv(in.data() + at, got, MPI_BYTE, from, 0, comm_, &take);
+    if (sent > 0) MPI_Isend(out.data() + at, sent, MPI_BYTE, to, 0, comm_, &give);
+    finish(take);
+    finish(give);
+  }
+}
+
+comm::Communicator::Parts MpiCommunicator::exchange(const Parts& to) {
+  meet();
+  const auto count = static_cast<std::size_t>(size_);
+  std::vector<unsigned long long> sent, got(count);
+  for (const std::vector<std::byte>& part : to) sent.push_back(part.size());
+  MPI_Alltoall(sent.data(), 1, MPI_UNSIGNED_LONG_LONG, got.data(), 1, MPI_UNSIGNED_LONG_LONG, comm_);
+  Parts out(count);
+  out[static_cast<std::size_t>(rank_)] = to[static_cast<std::size_t>(rank_)];
+  for (int shift = 1; shift < size_; ++shift) {
+    const int next = (rank_ + shift) % size_, last = (rank_ + size_ - shift) % size_;
+    std::vector<std::byte>& in = out[static_cast<std::size_t>(last)];
+    in.resize(got[static_cast<std::size_t>(last)]);
+    exchanged_ += in.size();
+    pass(to[static_cast<std::size_t>(next)], next, in, last);
+  }
+  return out;
+}
+
 comm::Grid& MpiCommunicator::grid() {
   if (!grid_) grid_ = make_scalapack_grid(comm_);
   return *grid_;
@@ -140,8 +172,7 @@ bool MpiCommunicator::last_words(const std::string& text, double seconds, std::s
   }
   for (std::size_t r = 0; r < static_cast<std::size_t>(size_) && first.empty(); ++r)
     first = all.data() + r * kWords;
-  grid_.reset();
-  if (!waiting_) MPI_Finalize();
+  ends_ = !waiting_;
   return true;
 }
 
@@ -152,8 +183,12 @@ void MpiCommunicator::abort(int status) {
 
 void MpiCommunicator::leave() {
   meet();
+  ends_ = true;
+}
+
+MpiCommunicator::~MpiCommunicator() {
   grid_.reset();
-  MPI_Finalize();
+  if (ends_) MPI_Finalize();
 }
 
 }  // namespace headlens::mpi

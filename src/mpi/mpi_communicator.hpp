@@ -17,6 +17,7 @@ namespace headlens::mpi {
 class MpiCommunicator final : public comm::Communicator {
  public:
   explicit MpiCommunicator(comm::Heeding heeding);
+  ~MpiCommunicator() override;  // ends MPI, where all ranks have agreed on that
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }
@@ -29,6 +30,7 @@ class MpiCommunicator final : public comm::Communicator {
   void gather_on_first(std::span<const std::byte> part, const Room& room) override {
     gather(part, room, false);
   }
+  Parts exchange(const Parts& to) override;
   comm::Grid& grid() override;
   std::uint64_t exchanged_bytes() const override { return exchanged_; }
   bool last_words(const std::string& text, double seconds, std::string& first) override;
@@ -39,6 +41,8 @@ class MpiCommunicator final : public comm::Communicator {
   void reduce(void* values, std::size_t count, MPI_Datatype type, MPI_Op operation);
   void gather(std::span<const std::byte> part, const Room& room, bool everywhere);
   void broadcast(std::byte* bytes, std::size_t count, int root);
+  // To rank `to` and from rank `from` at once.
+  void pass(std::span<const std::byte> out, int to, std::span<std::byte> in, int from);
   void meet();  // waits until all ranks are here, with sleep
   void finish(MPI_Request request);
   void wait_for(MPI_Request request, const std::function<void()>& pause);
@@ -47,6 +51,7 @@ class MpiCommunicator final : public comm::Communicator {
   MPI_Comm comm_ = MPI_COMM_NULL, words_ = MPI_COMM_NULL;
   int rank_ = 0, size_ = 1, neighbours_ = 1;
   std::uint64_t exchanged_ = 0;
+  bool ends_ = false;
   bool waiting_ = false;  // also after a wait that was given up: MPI cannot be ended in order then
   std::unique_ptr<comm::Grid> grid_;
 };

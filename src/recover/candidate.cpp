@@ -59,7 +59,7 @@ Effort::Effort(const RecoverOptions& options, const Execution& execution)
         std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::steady_clock::duration>(
                                                std::chrono::duration<double>(*options.time_limit_seconds));
   limited_.cancelled = [this] {
-    ended_ = deadline_ && std::chrono::steady_clock::now() >= *deadline_ + kGrace;
+    ended_ = context_.ranks.alone() && is_late(kGrace);
     return ended_ || (execution_.cancelled && execution_.cancelled());
   };
 }
@@ -69,7 +69,16 @@ void Effort::require_late(const Error& error) const {
   execution_.check_cancelled();  // the caller may have asked for an end, too
 }
 
-bool Effort::expired() const { return deadline_ && std::chrono::steady_clock::now() >= *deadline_; }
+bool Effort::is_late(std::chrono::milliseconds grace) const {
+  return deadline_ && std::chrono::steady_clock::now() >= *deadline_ + grace;
+}
+
+bool Effort::expired() const {
+  using namespace std::chrono_literals;
+  if (!deadline_ || context_.ranks.alone()) return is_late(0ms);
+  if (!expired_) expired_ = context_.ranks.of_first(is_late(0ms) ? 1 : 0) > 0;
+  return expired_;
+}
 
 bool Effort::must_stop() const {
   limited_.check_cancelled();

@@ -44,12 +44,15 @@ struct Candidate {
 //
 // Loops ask expired() and end with what they have. Work that does not ask is ended from within, as it would
 // be by Ctrl-C, a moment after the limit: in_time() says that it did not finish.
+//
+// Over ranks the clock of rank 0 counts, all ranks ask expired() together, and nothing is ended from within:
+// that moment would not be the same on all of them.
 class Effort {
  public:
   Effort(const RecoverOptions& options, const Execution& execution);
   Effort(const Effort&) = delete;
   Effort& operator=(const Effort&) = delete;
-  bool expired() const;
+  bool expired() const;    // on the thread that called
   bool must_stop() const;  // expired; throws if cancelled
   double seconds() const;  // since the call
   void report(const std::string& phase, int step, double relative_squares, Index heads) const;
@@ -74,7 +77,10 @@ class Effort {
   void require_late(const Error& error) const;  // throws again what is not the end of the time
 
   Execution execution_, limited_;
-  mutable bool ended_ = false;  // by the limit and not by the caller
+  bool is_late(std::chrono::milliseconds grace) const;
+
+  mutable bool ended_ = false;    // by the limit and not by the caller
+  mutable bool expired_ = false;  // on all ranks
   backend::Context context_;
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
   std::optional<std::chrono::steady_clock::time_point> deadline_;

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <utility>
 
+#include "comm/communicator.hpp"
 #include "recover/factors/report.hpp"
 
 namespace headlens::recovery {
@@ -143,9 +144,9 @@ Recovery recover_despite_outliers(const Examples& examples, const RecoverOptions
   const auto seconds = [&] {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   };
-  const auto time_left = [&]() -> std::optional<double> {
+  const auto time_left = [&]() -> std::optional<double> {  // the same on all ranks
     if (!options.time_limit_seconds) return {};
-    return *options.time_limit_seconds - seconds();
+    return comm::world().of_first(*options.time_limit_seconds - seconds());
   };
   Recovery first = recover(examples, options.time_limit_seconds);
   // Fewer labels help neither a layer that is there nor examples that are too few.
@@ -156,8 +157,9 @@ Recovery recover_despite_outliers(const Examples& examples, const RecoverOptions
   Outliers outliers = far_labels(examples, left_by(examples, first, execution));
   Recovery latest;
   for (int round = 0; round < kRounds && !outliers.labels.empty(); ++round) {
-    if (time_left() && *time_left() <= 0) return first;
-    latest = recover(without(examples, outliers.labels), time_left());
+    const std::optional<double> left = time_left();
+    if (left && *left <= 0) return first;
+    latest = recover(without(examples, outliers.labels), left);
     if (!latest.best) return first;
     Outliers next = far_labels(examples, left_by(examples, latest, execution));
     const bool same = next.labels == outliers.labels;

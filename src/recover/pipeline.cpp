@@ -1,14 +1,18 @@
 // examples -> units -> split -> starts -> fewer heads -> certificate
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <utility>
 
 #include "attention/packing.hpp"
 #include "base/parallel.hpp"
+#include "comm/communicator.hpp"
 #include "headlens/error.hpp"
 #include "headlens/options.hpp"
+#include "headlens/ranks.hpp"
 #include "headlens/recover.hpp"
+#include "io/checksum.hpp"
 #include "linalg/vector_space.hpp"
 #include "recover/certificate/explain.hpp"
 #include "recover/certificate/noise_floor.hpp"
@@ -232,6 +236,23 @@ Index missing_labels(const Examples& examples) {
   return std::count(examples.seen.data<double>(), examples.seen.data<double>() + examples.seen.size(), 0.0);
 }
 
+// What all ranks do together: the search in factors. Everything else is for rank 0 alone.
+bool is_shared(const Examples& examples, const RecoverOptions& options) {
+  return wants_factors(options, examples.dim()) && options.choice == VariantChoice::given &&
+         !wants_variant(options, examples);
+}
+
+// All ranks hold all examples, of which each works on a part.
+void require_same_examples(const Examples& examples, comm::Communicator& ranks) {
+  const std::array<std::int64_t, 4> mine{examples.x.size(), examples.y.size(),
+                                         io::checksum(examples.x.raw(), examples.x.bytes()),
+                                         io::checksum(examples.y.raw(), examples.y.bytes())};
+  const std::vector<std::int64_t> all = comm::gather(ranks, std::span<const std::int64_t>(mine));
+  for (std::size_t i = 0; i < all.size(); ++i)
+    require(all[i] == all[i % mine.size()], "rank ", i / mine.size(),
+            " has read other examples than rank 0: give all ranks the same file");
+}
+
 Recovery recover_layer(const Examples& examples, const RecoverOptions& asked, const Execution& execution) {
   const Heed heeding(execution);
   RecoverOptions options = asked;
@@ -331,6 +352,14 @@ void RecoverOptions::validate() const {
 
 Recovery recover(const Examples& examples, const RecoverOptions& options, const Execution& execution) {
   options.validate();
+  if (!comm::world().alone()) {
+    recovery::require_same_examples(examples, comm::world());
+    Recovery found;
+    if (!recovery::is_shared(examples, options)) {
+      on_first_rank([&] { found = recover(examples, options, execution); });
+      return found;
+    }
+  }
   const recovery::Recoverer once = [&](const Examples& given, std::optional<double> seconds) {
     RecoverOptions within = options;
     within.time_limit_seconds = seconds;

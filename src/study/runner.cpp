@@ -53,7 +53,10 @@ std::pair<std::size_t, std::size_t> shard_of(const std::string& text) {
 
 // Every N-th cell of the order: parts of different stores are disjoint, together they are everything, and
 // each has cells of every size.
-std::vector<std::size_t> shard_order(std::vector<std::size_t> order, const std::string& shard) {
+std::vector<std::size_t> shard_order(std::vector<std::size_t> order, const std::string& shard,
+                                     const std::vector<StudyCell>& cells,
+                                     const std::set<std::string>& settled) {
+  std::erase_if(order, [&](std::size_t i) { return settled.contains(cells[i].key); });
   if (shard.empty()) return order;
   const auto [part, parts] = shard_of(shard);
   std::vector<std::size_t> out;
@@ -78,7 +81,8 @@ class Campaign {
         options_(options),
         execution_(execution),
         cells_(make_cells(study)),
-        order_(shard_order(running_order(cells_, study.seeds.size()), options.shard)) {
+        order_(
+            shard_order(running_order(cells_, study.seeds.size()), options.shard, cells_, options.settled)) {
     require(options.jobs >= 0, option("jobs"), ": ", options.jobs,
             " given, expected 1 or more (0: one per thread)");
     const int threads = thread_count(execution);

@@ -3,7 +3,6 @@
 import json
 import os
 import random
-import shlex
 import shutil
 import signal
 import subprocess
@@ -11,27 +10,12 @@ import time
 
 import numpy as np
 import pytest
-from binary import BINARY, command, read_model, run, run_json
+from binary import command, read_model, run, run_json
+from ranks import MPIRUN, different, expect_refused, lines_of, mpirun, needs_mpi, ranks_of, start_and_kill
 
-pytestmark = pytest.mark.skipif(
-    not shutil.which("mpirun") or not (BINARY.parent / "libheadlens_mpi.so").exists(),
-    reason="Open MPI is not installed (scripts/setup mpi), or the plugin was not built",
-)
-MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe"]
+pytestmark = needs_mpi
 # What a solver stops at: factorisations at rounding, the others at their tolerance.
 ROUNDING, CG, NEWTON = 1e-9, 1e-8, 1e-4
-
-
-def mpirun(ranks, *args, status=0, timeout=150, **options):
-    words = [*MPIRUN, "-n", str(ranks), *command(*args)]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=timeout, check=False, **options)
-    assert status is None or done.returncode == status, (shlex.join(words), done.returncode, done.stderr)
-    return done
-
-
-def lines_of(done):
-    """What headlens itself says on standard error; mpirun adds its own."""
-    return [line for line in done.stderr.splitlines() if line.startswith("headlens:")]
 
 
 @pytest.fixture(scope="module")
@@ -116,9 +100,25 @@ def test_bytes_exchanged_are_those_of_the_formula(data, tmp_path):
         done = json.loads(mpirun(2, *words).stdout)
         p, padded = 6 * heads, 6 * 16 * -(-heads // 16)
         triangle = item * (p if item == 4 else padded) * ((p if item == 4 else padded) + 1) // 2
+        if item == 4:  # exact, but for words and single numbers
+            known = triangle + 8 * padded * (done["iterations"] + 7) + 8 * 203
+            assert known < done["exchanged_bytes"] < known + 2048
         vectors = 8 * padded * (3 + done["iterations"] + 6)
         assert triangle <= done["exchanged_bytes"] <= triangle + vectors + 8 * 203 + 4096
     assert run_json("fit", data / "equal.npz", "--heads 5 -o", tmp_path / "m")["exchanged_bytes"] == 0
+
+
+@pytest.mark.parametrize("ranks, rows, columns", [(2, 1, 2), (4, 2, 2)])
+def test_a_kernel_fit_moves_the_sets_of_its_rows_and_columns(data, tmp_path, ranks, rows, columns):
+    """What rank 0 gets: those sets of its part of the matrix that others read, all sets for the model, and vectors."""
+    words = ("fit", data / "equal.npz", "--heads inf --ridge 1e-3 --json -o", tmp_path / "m")
+    done = json.loads(mpirun(ranks, *words).stdout)
+    n, block = 203, max(1, min(64, 203 // (4 * columns)))
+    wanted = {i for i in range(n) if i // block % rows == 0 or i // block % columns == 0}
+    others = len(wanted - set(range(n // ranks)))
+    sets, model = others * 5 * 5 * 8, n * 5 * 5 * 8
+    vectors = 8 * n  # y, diagonals, means, and every product and solve
+    assert sets + model + 4 * vectors <= done["exchanged_bytes"] <= sets + model + 40 * vectors + 4096
 
 
 def test_the_heads_do_not_depend_on_the_ranks(data, tmp_path):
@@ -180,7 +180,7 @@ def test_kernels_agree(data, tmp_path, options):
     assert np.abs(one - three).max() <= bound * np.abs(one).max()
 
 
-def test_recover_runs_on_rank_0(tmp_path):
+def test_small_recoveries_run_on_rank_0(tmp_path):
     run("generate attention-layer --heads 2 --dim 4 --tokens 4 --count 120 -o", tmp_path / "ex.npz")
     run("recover", tmp_path / "ex.npz", "-o", tmp_path / "one.npz")
     done = mpirun(2, "recover", tmp_path / "ex.npz", "--json -o", tmp_path / "two.npz")
@@ -202,13 +202,6 @@ def test_a_kernel_larger_than_the_memory_of_one_process(tmp_path):
 
 
 # Faults: one line, a status that is not 0, no model.
-
-
-def expect_refused(done, folder, *words, before=()):
-    assert done.returncode != 0
-    said = lines_of(done)
-    assert len(said) == 1 and all(word in said[0] for word in words), done.stderr
-    assert {path.name for path in folder.iterdir()} == set(before)
 
 
 def test_a_bad_file_on_one_rank(data, tmp_path):
@@ -239,10 +232,7 @@ def test_shapes_that_differ_between_files(data, tmp_path):
 
 
 def test_different_options_and_misuse(data, tmp_path):
-    parts = []
-    for heads in (12, 13):
-        parts += ["-n", "1", *command("fit", data / "equal.npz", "--heads", heads, "-o", tmp_path / "m"), ":"]
-    done = subprocess.run([*MPIRUN, *parts[:-1]], capture_output=True, text=True, timeout=60, check=False)
+    done = different(("fit", data / "equal.npz", "-o", tmp_path / "m"), ("--heads 12", "--heads 13"))
     expect_refused(done, tmp_path, "rank 1", "--heads 13", "--heads 12")
     expect_refused(
         mpirun(2, "fit", data / "equal.npz", "--heads -3 -o", tmp_path / "m", status=2), tmp_path, "--heads"
@@ -269,26 +259,6 @@ def large(tmp_path_factory):
     folder = tmp_path_factory.mktemp("large")
     run("generate power-mean --degree 2 --dim 8 --keys 8 --count 30000 -o", folder / "d.npz")
     return folder / "d.npz"
-
-
-def ranks_of(process):
-    """Process ids of the ranks that this mpirun started."""
-    text = subprocess.run(
-        ["ps", "--ppid", str(process.pid), "-o", "pid="], capture_output=True, text=True, check=False
-    )
-    return [int(pid) for pid in text.stdout.split()]
-
-
-def start_and_kill(words, seconds, number=signal.SIGKILL, rng=None):
-    """Ends one rank after so many seconds; the status of mpirun, and how long the others took to end."""
-    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        time.sleep(seconds)
-        pids = ranks_of(process)
-        if pids and process.poll() is None:
-            os.kill((rng or random).choice(pids), number)
-        begin = time.perf_counter()
-        process.communicate(timeout=60)
-    return process.returncode, time.perf_counter() - begin
 
 
 def test_a_killed_rank_ends_all(large, tmp_path):

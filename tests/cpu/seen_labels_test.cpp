@@ -39,15 +39,15 @@ struct Partial {
 };
 
 TEST(SeenLabels, GroupsOutputsThatMissTheSameRows) {
-  EXPECT_EQ(SeenLabels(Partial(1, true).seen.view()).groups().size(), 1u);
-  EXPECT_EQ(SeenLabels(Partial(1, false).seen.view()).groups().size(), 3u);
+  EXPECT_EQ(SeenLabels(Partial(1, true).seen.view(), comm::serial()).groups().size(), 1u);
+  EXPECT_EQ(SeenLabels(Partial(1, false).seen.view(), comm::serial()).groups().size(), 3u);
   const Matrix<double> ones = [] {
     Matrix<double> out(4, 2);
     std::fill_n(out.data(), 8, 1.0);
     return out;
   }();
-  EXPECT_TRUE(SeenLabels(ones.view()).all());
-  EXPECT_TRUE(SeenLabels(MatrixView<const double>()).all());
+  EXPECT_TRUE(SeenLabels(ones.view(), comm::serial()).all());
+  EXPECT_TRUE(SeenLabels(MatrixView<const double>(), comm::serial()).all());
 }
 
 // W, column by column, from the rows that count alone.

@@ -62,3 +62,37 @@ def test_killed_ranks(tmp_path, report):
         f"a rank killed at {killed} moments: all ended within {longest:.1f} s; {resumed} runs went on from kept sums, "
         "and the last has the bytes of an undisturbed one"
     )
+
+
+def test_killed_recoveries(tmp_path, report):
+    """A recovery keeps nothing: it ends, and a run that is left alone has the bytes that it had before."""
+    examples, layer = tmp_path / "e.npz", tmp_path / "l.npz"
+    shape = "generate attention-layer --heads 2 --dim 16 --rank 4 --tokens 4 --seed 1 --count 1200 -o".split()
+    subprocess.run([str(BINARY), *shape, str(examples)], check=True, capture_output=True)
+    options = "--heads 2 --rank 4 --threads 1 -o".split()
+    words = [*MPIRUN, str(BINARY), "recover", str(examples), *options, str(layer)]
+    begin = time.perf_counter()
+    subprocess.run(words, check=True, capture_output=True, timeout=600)
+    whole, expected = time.perf_counter() - begin, layer.read_bytes()
+    layer.unlink()
+    rng, killed, longest = random.Random(21), 0, 0.0
+    while killed < KILLS:
+        with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+            time.sleep(rng.uniform(0.1, whole))
+            pids = ranks_of(process)
+            if process.poll() is None and pids:
+                os.kill(rng.choice(pids), signal.SIGKILL)
+                moment = time.perf_counter()
+                process.wait(timeout=60)
+                longest = max(longest, time.perf_counter() - moment)
+            process.wait(timeout=600)
+        if process.returncode == 0:  # the recovery was faster
+            assert layer.read_bytes() == expected
+            layer.unlink()
+            continue
+        killed += 1
+        assert {path.name for path in tmp_path.iterdir()} == {"e.npz"}
+    assert longest < PATIENCE
+    report(
+        f"a rank of a recovery killed at {killed} moments: all ended within {longest:.1f} s, and no file was left"
+    )

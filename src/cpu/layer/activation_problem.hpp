@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "cpu/layer/readout_problem.hpp"
+#include "cpu/layer/sum_over.hpp"
 #include "cpu/layer/tangent_model.hpp"
 #include "linalg/multiply.hpp"
 
@@ -31,15 +32,16 @@ inline const ActivationPoint& as_activation_point(const backend::LayerPoint& poi
 template <class Map>
 class ActivationProblem : public ReadoutProblem {
  public:
-  ActivationProblem(const backend::LayerExamples& examples, Map map, int threads)
-      : ReadoutProblem(examples, threads), map_(std::move(map)) {}
+  ActivationProblem(const backend::LayerExamples& examples, Map map, int threads,
+                    comm::Communicator& ranks = comm::serial())
+      : ReadoutProblem(examples, threads, ranks), map_(std::move(map)) {}
 
   Index tokens() const final { return map_.tokens(); }
   Index heads() const final { return map_.heads(); }
   double unknowns() const final { return static_cast<double>(dim() * map_.columns()); }
 
   std::unique_ptr<backend::LayerPoint> make_point() const final {
-    auto point = std::make_unique<ActivationPoint>(rows(), map_.features(), outputs(), seen());
+    auto point = std::make_unique<ActivationPoint>(rows(), map_.features(), outputs(), ranks(), seen());
     point->z = map_.make_activations();
     point->p = map_.make_attention();
     return point;
@@ -50,6 +52,7 @@ class ActivationProblem : public ReadoutProblem {
     Matrix<double> g = map_.make_phi();
     multiply(Trans::no, Trans::yes, 1.0, point.residual.view(), point.w.view(), 0.0, g.view(), threads());
     map_.adjoint(point.z, point.p, g, dp);
+    sum_over(ranks(), dp);
   }
 
   const Map& map() const { return map_; }
@@ -95,6 +98,7 @@ class ActivationTangent {
     Matrix<T> g = map_.make_phi();
     multiply(Trans::no, Trans::yes, T(1), image, o_.view(), T(0), g.view(), problem_.threads());
     map_.adjoint(z_, p_, g, dp);
+    sum_over(problem_.ranks(), dp);
   }
   const Problem& problem() const { return problem_; }
   MatrixView<const T> orthonormal() const { return q_.view(); }

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/parallel.hpp"
+#include "cpu/layer/sum_over.hpp"
 #include "linalg/blas.hpp"
 #include "linalg/eigen.hpp"
 #include "linalg/gram.hpp"
@@ -62,15 +63,16 @@ FactorCurvature::Spectrum FactorCurvature::spectrum_of(MatrixView<const double> 
   return {std::move(eigen.values), std::move(eigen.vectors)};
 }
 
-void FactorCurvature::refresh_logits(const FactorProblem& problem, const FactorPoint& point, Index head) {
-  const HeadColumns c = backend::columns_of(problem.ranks())[static_cast<std::size_t>(head)];
+FactorCurvature::LogitMoments FactorCurvature::logit_moments(const FactorProblem& problem,
+                                                             const FactorPoint& point, Index head) {
+  const HeadColumns c = backend::columns_of(problem.head_ranks())[static_cast<std::size_t>(head)];
   const Index d = problem.dim(), k = problem.tokens(), examples = problem.rows() / k, m = problem.heads();
-  const Index step = std::max<Index>(1, examples / kSampled);
+  const Index step = std::max<Index>(1, examples * problem.ranks().size() / kSampled);
   const Matrix<double> oo =
       product(Trans::no, Trans::yes, point.w.view().block(c.o, 0, c.values, point.w.cols()),
               point.w.view().block(c.o, 0, c.values, point.w.cols()));
-  Matrix<double> keys = Matrix<double>::zeros(c.logits, c.logits), tokens = Matrix<double>::zeros(d, d);
-  double queries = 0, taken = 0;
+  LogitMoments out{Matrix<double>::zeros(c.logits, c.logits), Matrix<double>::zeros(d, d)};
+  out.rows = static_cast<double>(problem.rows());
   for (Index example = 0; example < examples; example += step) {
     const Index row = example * k;
     const auto part = [&](Index first, Index count) { return point.z.view().block(row, first, k, count); };
@@ -80,18 +82,25 @@ void FactorCurvature::refresh_logits(const FactorProblem& problem, const FactorP
     add_bends(point.p.view().block((example * m + head) * k, 0, k, k), g.view(), part(c.q, c.logits), plain,
               weighed);
     const Matrix<double> bent_keys = product(Trans::no, Trans::no, plain.view(), part(c.k, c.logits));
-    gemm(Trans::yes, Trans::no, 1.0, part(c.k, c.logits), bent_keys.view(), 1.0, keys.view());
+    gemm(Trans::yes, Trans::no, 1.0, part(c.k, c.logits), bent_keys.view(), 1.0, out.keys.view());
     const MatrixView<const double> x = problem.x().block(row, 0, k, d);
     const Matrix<double> bent_tokens = product(Trans::no, Trans::no, weighed.view(), x);
-    gemm(Trans::yes, Trans::no, 1.0, x, bent_tokens.view(), 1.0, tokens.view());
-    queries += squared_norm(part(c.q, c.logits));
-    taken += static_cast<double>(k);
+    gemm(Trans::yes, Trans::no, 1.0, x, bent_tokens.view(), 1.0, out.tokens.view());
+    out.queries += squared_norm(part(c.q, c.logits));
+    out.taken += static_cast<double>(k);
   }
-  const double rows = static_cast<double>(problem.rows());
+  return out;
+}
+
+void FactorCurvature::refresh_logits(const FactorProblem& problem, const FactorPoint& point, Index head,
+                                     LogitMoments moments) {
+  const HeadColumns c = backend::columns_of(problem.head_ranks())[static_cast<std::size_t>(head)];
+  const Index d = problem.dim();
+  Matrix<double>&keys = moments.keys, &tokens = moments.tokens;
   const MatrixView<const double> q = point.parameters.view().block(0, c.q, d, c.logits);
   const Matrix<double> qq = product(Trans::yes, Trans::no, q, q);
-  for (Index i = 0; i < keys.rows() * keys.cols(); ++i) keys.data()[i] *= rows / taken;
-  for (Index i = 0; i < d * d; ++i) tokens.data()[i] *= rows / std::max(queries, 1e-300);
+  for (Index i = 0; i < keys.rows() * keys.cols(); ++i) keys.data()[i] *= moments.rows / moments.taken;
+  for (Index i = 0; i < d * d; ++i) tokens.data()[i] *= moments.rows / std::max(moments.queries, 1e-300);
   Block &query_block = blocks_[static_cast<std::size_t>(3 * head)],
         &key_block = blocks_[static_cast<std::size_t>(3 * head + 1)];
   query_block = {c.q, {std::vector<double>(static_cast<std::size_t>(d), 1.0), {}}, spectrum_of(keys.view())};
@@ -100,7 +109,7 @@ void FactorCurvature::refresh_logits(const FactorProblem& problem, const FactorP
 
 void FactorCurvature::refresh_values(const FactorProblem& problem, const FactorPoint& point,
                                      MatrixView<const float> q, Index head) {
-  const HeadColumns c = backend::columns_of(problem.ranks())[static_cast<std::size_t>(head)];
+  const HeadColumns c = backend::columns_of(problem.head_ranks())[static_cast<std::size_t>(head)];
   const Index d = problem.dim(), k = problem.tokens(), examples = problem.rows() / k, m = problem.heads();
   Matrix<float> pooled(problem.rows(), d);  // rows p_a X
   parallel_for(threads_, examples, [&](Index example, int) {
@@ -110,9 +119,10 @@ void FactorCurvature::refresh_values(const FactorProblem& problem, const FactorP
     for (Index i = 0; i < k; ++i)
       for (Index j = 0; j < d; ++j) pooled(example * k + i, j) = static_cast<float>(rows(i, j));
   });
-  project_out<float>(q, threads_, pooled.view());
+  project_out<float>(problem.ranks(), q, threads_, pooled.view());
   Matrix<double> gram = Matrix<double>::zeros(d, d);
   add_inner(std::as_const(pooled).view(), gram.view(), threads_);
+  sum_over(problem.ranks(), gram.view());
   const MatrixView<const double> o = point.w.view().block(c.o, 0, c.values, point.w.cols());
   blocks_[static_cast<std::size_t>(3 * head + 2)] = {
       c.v, spectrum_of(gram.view()), spectrum_of(product(Trans::no, Trans::yes, o, o).view())};
@@ -122,10 +132,21 @@ void FactorCurvature::refresh(const FactorProblem& problem, const FactorPoint& p
                               const FactorTangent<float>& tangent) {
   const Index m = problem.heads();
   threads_ = problem.threads();
-  ranks_ = problem.ranks();
+  ranks_ = problem.head_ranks();
   blocks_ = std::vector<Block>(static_cast<std::size_t>(3 * m));
   for (Index head = 0; head < m; ++head) refresh_values(problem, point, tangent.orthonormal(), head);
-  parallel_for(threads_, m, [&](Index head, int) { refresh_logits(problem, point, head); });
+  std::vector<LogitMoments> moments(static_cast<std::size_t>(m));
+  parallel_for(threads_, m, [&](Index head, int) {
+    moments[static_cast<std::size_t>(head)] = logit_moments(problem, point, head);
+  });
+  for (LogitMoments& each : moments) {
+    sum_over(problem.ranks(), each.keys.view());
+    sum_over(problem.ranks(), each.tokens.view());
+    for (double* number : {&each.queries, &each.taken, &each.rows}) *number = problem.ranks().sum(*number);
+  }
+  parallel_for(threads_, m, [&](Index head, int) {
+    refresh_logits(problem, point, head, std::move(moments[static_cast<std::size_t>(head)]));
+  });
 }
 
 // a -> L (L^T a R / (left right^T + mu)) R^T

@@ -35,7 +35,14 @@ class FactorCurvature {
   };
   static Spectrum identity(Index size);
   static Spectrum spectrum_of(MatrixView<const double> a);
-  void refresh_logits(const FactorProblem& problem, const FactorPoint& point, Index head);
+  // Sums over sampled examples that the blocks of Q and K of one head are made of, then these blocks.
+  struct LogitMoments {
+    Matrix<double> keys, tokens;              // (a, a), (d, d)
+    double queries = 0, taken = 0, rows = 0;  // |q|^2, rows of the sample, and rows there are
+  };
+  static LogitMoments logit_moments(const FactorProblem& problem, const FactorPoint& point, Index head);
+  void refresh_logits(const FactorProblem& problem, const FactorPoint& point, Index head,
+                      LogitMoments moments);
   // q: orthonormal features of the point (readout.hpp), (n k, b).
   void refresh_values(const FactorProblem& problem, const FactorPoint& point, MatrixView<const float> q,
                       Index head);

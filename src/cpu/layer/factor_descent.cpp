@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/parallel.hpp"
+#include "cpu/layer/sum_over.hpp"
 #include "linalg/multiply.hpp"
 #include "linalg/tiles.hpp"
 #include "linalg/vector_space.hpp"
@@ -57,10 +58,11 @@ void AdamDescent::Moving::step(int t, double rate, int threads) {
 }
 
 AdamDescent::AdamDescent(const backend::LayerExamples& examples, backend::HeadRanks ranks,
-                         const backend::FactorValues& start, int threads)
+                         const backend::FactorValues& start, int threads, comm::Communicator& all_ranks)
     : examples_(examples),
-      ranks_(std::move(ranks)),
+      head_ranks_(std::move(ranks)),
       threads_(threads),
+      ranks_(all_ranks),
       parameters_(start.parameters),
       o_(start.o) {}
 
@@ -69,10 +71,10 @@ void AdamDescent::gather(const std::vector<Index>& batch) {
   if (x_.rows() != rows) {
     x_ = Matrix<float>(rows, examples_.x.cols);
     y_ = Matrix<float>(rows, examples_.y.cols);
-    z_ = Matrix<float>(rows, ranks_.parameter_columns());
-    p_ = Matrix<float>(rows * ranks_.heads(), k);
-    phi_ = Matrix<float>(rows, ranks_.value_columns());
-    g_ = Matrix<float>(rows, ranks_.value_columns());
+    z_ = Matrix<float>(rows, head_ranks_.parameter_columns());
+    p_ = Matrix<float>(rows * head_ranks_.heads(), k);
+    phi_ = Matrix<float>(rows, head_ranks_.value_columns());
+    g_ = Matrix<float>(rows, head_ranks_.value_columns());
   }
   parallel_for(threads_, static_cast<Index>(batch.size()), [&](Index e, int) {
     for (Index t = 0; t < k; ++t) {
@@ -94,20 +96,22 @@ void AdamDescent::hide_missing(const std::vector<Index>& batch) {
 
 double AdamDescent::step(const std::vector<Index>& batch, double rate) {
   gather(batch);
-  const FactorMap<float> map(std::as_const(x_).view(), examples_.tokens, ranks_, threads_);
-  const double labels = inner_product(std::as_const(y_).view(), std::as_const(y_).view());
+  const FactorMap<float> map(std::as_const(x_).view(), examples_.tokens, head_ranks_, threads_);
+  const double labels = ranks_.sum(inner_product(std::as_const(y_).view(), std::as_const(y_).view()));
   map.evaluate(parameters_.value.view(), z_.view(), p_.view(), phi_.view());
   multiply(Trans::no, Trans::no, 1.0f, std::as_const(phi_).view(), std::as_const(o_.value).view(), -1.0f,
            y_.view(), threads_);  // F - Y
   hide_missing(batch);
   const MatrixView<const float> left = std::as_const(y_).view();
-  const double squares = inner_product(left, left) / std::max(labels, 1e-300);
+  const double squares = ranks_.sum(inner_product(left, left)) / std::max(labels, 1e-300);
   // Adam does not mind the size of a gradient; it is kept near one for the sake of kSmall.
   const auto factor = static_cast<float>(2 / std::max(labels, 1e-300));
   multiply(Trans::yes, Trans::no, factor, std::as_const(phi_).view(), left, 0.0f, o_.gradient.view(),
            threads_);
   multiply(Trans::no, Trans::yes, factor, left, std::as_const(o_.value).view(), 0.0f, g_.view(), threads_);
   map.adjoint(z_.view(), p_.view(), g_.view(), parameters_.gradient.view());
+  sum_over(ranks_, o_.gradient.view());
+  sum_over(ranks_, parameters_.gradient.view());
   ++steps_;
   parameters_.step(steps_, rate, threads_);
   o_.step(steps_, rate, threads_);

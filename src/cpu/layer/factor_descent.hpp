@@ -3,6 +3,7 @@
 #pragma once
 
 #include "backend/layer_problem.hpp"
+#include "comm/communicator.hpp"
 #include "cpu/layer/factor_map.hpp"
 
 namespace headlens::cpu {
@@ -10,7 +11,9 @@ namespace headlens::cpu {
 class AdamDescent final : public backend::FactorDescent {
  public:
   AdamDescent(const backend::LayerExamples& examples, backend::HeadRanks ranks,
-              const backend::FactorValues& start, int threads);
+              const backend::FactorValues& start, int threads,
+              comm::Communicator& all_ranks = comm::serial());
+  // Over ranks each gives its own part of the batch.
   double step(const std::vector<Index>& batch, double rate) override;
   backend::FactorValues values() const override;
   backend::FactorValues mean_values() const override;
@@ -27,8 +30,9 @@ class AdamDescent final : public backend::FactorDescent {
   void hide_missing(const std::vector<Index>& batch);  // of the batch's F - Y
 
   backend::LayerExamples examples_;
-  backend::HeadRanks ranks_;
+  backend::HeadRanks head_ranks_;
   int threads_, steps_ = 0;
+  comm::Communicator& ranks_;
   Moving parameters_, o_;
   Matrix<float> x_, y_, z_, p_, phi_, g_;  // of one batch
 };

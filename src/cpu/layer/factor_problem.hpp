@@ -13,12 +13,13 @@ using FactorPoint = ActivationPoint;  // parameters (d, 2 a + b), w = O (b, e), 
 
 class FactorProblem final : public ActivationProblem<FactorMap<double>> {
  public:
-  FactorProblem(const backend::LayerExamples& examples, const backend::HeadRanks& ranks, int threads)
-      : ActivationProblem(examples, {examples.x, examples.tokens, ranks, threads}, threads) {}
+  FactorProblem(const backend::LayerExamples& examples, const backend::HeadRanks& head_ranks, int threads,
+                comm::Communicator& ranks = comm::serial())
+      : ActivationProblem(examples, {examples.x, examples.tokens, head_ranks, threads}, threads, ranks) {}
 
   std::unique_ptr<backend::LinearModel> make_linear_model() const override;
 
-  const backend::HeadRanks& ranks() const { return map().ranks(); }
+  const backend::HeadRanks& head_ranks() const { return map().ranks(); }
 };
 
 template <class T>

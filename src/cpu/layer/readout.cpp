@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "base/parallel.hpp"
+#include "cpu/design/sum_lower.hpp"
+#include "cpu/layer/sum_over.hpp"
 #include "linalg/blas.hpp"
 #include "linalg/cholesky.hpp"
 #include "linalg/gram.hpp"
@@ -27,11 +29,13 @@ void update_residual(MatrixView<const double> y, int threads, ReadoutPoint& poin
   if (is_partial(point)) point.seen->hide(point.residual.view());
 }
 
-// M = I - Q_c^T Q_c, factored, for the rows of Q that a group misses.
-bool factor_core(MatrixView<const double> q, const std::vector<Index>& missing, Matrix<double>& core) {
+// |Y - Phi W|^2
+double squares_left(const ReadoutPoint& point) { return point.ranks.sum(squared_norm(point.residual)); }
+
+// -Q_c^T Q_c, lower, for the rows of Q that a group misses.
+void gather_core(MatrixView<const double> q, const std::vector<Index>& missing, Matrix<double>& core) {
   const Index features = q.cols, count = static_cast<Index>(missing.size());
   core = Matrix<double>::zeros(features, features);
-  for (Index j = 0; j < features; ++j) core(j, j) = 1;
   Matrix<double> rows(std::min(count, kTileRows), features);
   for (Index item = 0; item < tile_count(count, kTileRows); ++item) {
     const Tile tile = tile_at(count, kTileRows, item);
@@ -39,6 +43,11 @@ bool factor_core(MatrixView<const double> q, const std::vector<Index>& missing, 
       std::copy_n(q.row(missing[static_cast<std::size_t>(tile.begin + i)]), features, rows.view().row(i));
     syrk(Trans::yes, -1.0, std::as_const(rows).view().block(0, 0, tile.size, features), 1.0, core.view());
   }
+}
+
+// M = I - Q_c^T Q_c, factored.
+bool factor_core(Matrix<double>& core) {
+  for (Index j = 0; j < core.rows(); ++j) core(j, j) += 1;
   return cholesky(core, 1).ok();
 }
 
@@ -48,10 +57,14 @@ bool factor_cores(int threads, ReadoutPoint& point) {
   orthonormal_features(point, threads, q.view());
   point.cores.resize(groups.size());
   std::vector<char> ok(groups.size());
-  parallel_for(threads, static_cast<Index>(groups.size()), [&](Index g, int) {
-    const auto at = static_cast<std::size_t>(g);
-    ok[at] = factor_core(std::as_const(q).view(), groups[at].missing, point.cores[at]);
-  });
+  const auto over_groups = [&](const std::function<void(std::size_t)>& act) {
+    parallel_for(threads, static_cast<Index>(groups.size()),
+                 [&](Index g, int) { act(static_cast<std::size_t>(g)); });
+  };
+  over_groups(
+      [&](std::size_t g) { gather_core(std::as_const(q).view(), groups[g].missing, point.cores[g]); });
+  for (Matrix<double>& core : point.cores) sum_lower(point.ranks, core.view());
+  over_groups([&](std::size_t g) { ok[g] = factor_core(point.cores[g]); });
   return std::all_of(ok.begin(), ok.end(), [](char each) { return each != 0; });
 }
 
@@ -82,12 +95,14 @@ void solve_normal(const ReadoutPoint& point, int threads, Matrix<double>& w) {
 
 }  // namespace
 
-ReadoutPoint::ReadoutPoint(Index rows, Index features, Index outputs, const SeenLabels* seen_labels)
+ReadoutPoint::ReadoutPoint(Index rows, Index features, Index outputs, comm::Communicator& all_ranks,
+                           const SeenLabels* seen_labels)
     : phi(rows, features),
       residual(rows, outputs),
       gram(features, features),
       product(features, outputs),
       factor(features, features),
+      ranks(all_ranks),
       seen(seen_labels) {
   w = Matrix<double>(features, outputs);
 }
@@ -97,6 +112,8 @@ void gather_readout(MatrixView<const double> y, int threads, ReadoutPoint& point
   std::fill_n(point.gram.data(), phi.cols * phi.cols, 0.0);
   add_inner(phi, point.gram, threads);
   multiply(Trans::yes, Trans::no, 1.0, phi, y, 0.0, point.product.view(), threads);
+  sum_lower(point.ranks, point.gram.view());
+  sum_over(point.ranks, point.product.view());
 }
 
 void solve_readout(MatrixView<const double> y, double y_squares, double ridge, int threads,
@@ -116,16 +133,18 @@ void solve_readout(MatrixView<const double> y, double y_squares, double ridge, i
   update_residual(y, threads, point);
   // One step of refinement against the true residual, once digits are at stake: the normal equations square
   // the condition number.
-  if (squared_norm(point.residual) < kRefineBelow * y_squares) {
+  point.squares = squares_left(point);
+  if (point.squares < kRefineBelow * y_squares) {
     Matrix<double> gradient(features, outputs);
     multiply(Trans::yes, Trans::no, 1.0, phi, std::as_const(point.residual).view(), 0.0, gradient.view(),
              threads);
+    sum_over(point.ranks, gradient.view());
     for (Index i = 0; i < features * outputs; ++i) gradient.data()[i] -= lambda * point.w.data()[i];
     solve_normal(point, threads, gradient);
     for (Index i = 0; i < features * outputs; ++i) point.w.data()[i] += gradient.data()[i];
     update_residual(y, threads, point);
+    point.squares = squares_left(point);
   }
-  point.squares = squared_norm(point.residual);
   point.cost = point.squares + lambda * squared_norm(point.w);
   point.finite = std::isfinite(point.cost);
 }
@@ -149,18 +168,20 @@ void orthonormal_features(const ReadoutPoint& point, int threads, MatrixView<T> 
 }
 
 template <class T>
-void project_out(MatrixView<const T> q, int threads, MatrixView<T> z) {
+void project_out(comm::Communicator& ranks, MatrixView<const T> q, int threads, MatrixView<T> z) {
   Matrix<T> c(q.cols, z.cols);
   multiply(Trans::yes, Trans::no, T(1), q, MatrixView<const T>(z), T(0), c.view(), threads);
+  sum_over(ranks, c.view());
   multiply(Trans::no, Trans::no, T(-1), q, std::as_const(c).view(), T(1), z, threads);
 }
 
 template <class T>
 void project_seen(const ReadoutPoint& point, MatrixView<const T> q, int threads, MatrixView<T> z) {
-  if (!is_partial(point)) return project_out(q, threads, z);
+  if (!is_partial(point)) return project_out(point.ranks, q, threads, z);
   Matrix<T> c(q.cols, z.cols);
   point.seen->hide(z);
   multiply(Trans::yes, Trans::no, T(1), q, MatrixView<const T>(z), T(0), c.view(), threads);
+  sum_over(point.ranks, c.view());
   solve_cores(point, threads, c.view());
   multiply(Trans::no, Trans::no, T(-1), q, std::as_const(c).view(), T(1), z, threads);
   point.seen->hide(z);
@@ -175,14 +196,15 @@ Matrix<double> best_readout(const ReadoutPoint& point, MatrixView<const double> 
     z = std::as_const(counted).view();
   }
   multiply(Trans::yes, Trans::no, 1.0, point.phi.view(), z, 0.0, w.view(), threads);
+  sum_over(point.ranks, w.view());
   solve_normal(point, threads, w);
   return w;
 }
 
 template void orthonormal_features<float>(const ReadoutPoint&, int, MatrixView<float>);
 template void orthonormal_features<double>(const ReadoutPoint&, int, MatrixView<double>);
-template void project_out<float>(MatrixView<const float>, int, MatrixView<float>);
-template void project_out<double>(MatrixView<const double>, int, MatrixView<double>);
+template void project_out<float>(comm::Communicator&, MatrixView<const float>, int, MatrixView<float>);
+template void project_out<double>(comm::Communicator&, MatrixView<const double>, int, MatrixView<double>);
 template void project_seen<float>(const ReadoutPoint&, MatrixView<const float>, int, MatrixView<float>);
 template void project_seen<double>(const ReadoutPoint&, MatrixView<const double>, int, MatrixView<double>);
 

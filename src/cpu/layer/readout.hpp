@@ -13,23 +13,29 @@
 //   Q_c^T Q_c.
 //
 // M_c costs as many products as labels are missing; outputs that miss the same rows share one.
+//
+// Over ranks, each of which has rows of its own, these are sums over rows: Phi^T Phi, Phi^T Y, Q^T z, the
+// rows of Q_c and |Y - Phi W|^2 are summed, and everything else is equal on all of them.
 #pragma once
 
 #include "backend/layer_problem.hpp"
+#include "comm/communicator.hpp"
 #include "cpu/layer/seen_labels.hpp"
 #include "linalg/matrix.hpp"
 
 namespace headlens::cpu {
 
 struct ReadoutPoint : backend::LayerPoint {
-  // seen_labels outlives the point.
-  ReadoutPoint(Index rows, Index features, Index outputs, const SeenLabels* seen_labels = nullptr);
+  // The ranks and seen_labels outlive the point.
+  ReadoutPoint(Index rows, Index features, Index outputs, comm::Communicator& all_ranks,
+               const SeenLabels* seen_labels = nullptr);
 
-  Matrix<double> phi;       // (n k, p)
-  Matrix<double> residual;  // (n k, e) Y - Phi W
-  Matrix<double> gram;      // (p, p) Phi^T Phi, lower
-  Matrix<double> product;   // (p, e) Phi^T Y
-  Matrix<double> factor;    // L
+  Matrix<double> phi;         // (n k, p)
+  Matrix<double> residual;    // (n k, e) Y - Phi W
+  Matrix<double> gram;        // (p, p) Phi^T Phi, lower
+  Matrix<double> product;     // (p, e) Phi^T Y
+  Matrix<double> factor;      // L
+  comm::Communicator& ranks;  // that have the other rows
   // Where labels are missing: of all groups of outputs, the factors of M_c.
   const SeenLabels* seen = nullptr;
   std::vector<Matrix<double>> cores;
@@ -48,7 +54,7 @@ void orthonormal_features(const ReadoutPoint& point, int threads, MatrixView<T> 
 
 // z = z - Q Q^T z
 template <class T>
-void project_out(MatrixView<const T> q, int threads, MatrixView<T> z);
+void project_out(comm::Communicator& ranks, MatrixView<const T> q, int threads, MatrixView<T> z);
 
 // z = P_perp z of the labels that count, with the q of this point.
 template <class T>

@@ -6,8 +6,13 @@
 
 namespace headlens::cpu {
 
-ReadoutProblem::ReadoutProblem(const backend::LayerExamples& examples, int threads)
-    : x_(examples.x), y_(examples.y), seen_(examples.seen), threads_(threads), y_squares_(squared_norm(y_)) {}
+ReadoutProblem::ReadoutProblem(const backend::LayerExamples& examples, int threads, comm::Communicator& ranks)
+    : x_(examples.x),
+      y_(examples.y),
+      seen_(examples.seen, ranks),
+      threads_(threads),
+      ranks_(ranks),
+      y_squares_(ranks.sum(squared_norm(y_))) {}
 
 void ReadoutProblem::evaluate(Matrix<double> parameters, double ridge, backend::LayerPoint& at) const {
   ReadoutPoint& point = static_cast<ReadoutPoint&>(at);

@@ -9,7 +9,8 @@ namespace headlens::cpu {
 class ReadoutProblem : public backend::LayerProblem {
  public:
   // The views of the examples outlive this.
-  ReadoutProblem(const backend::LayerExamples& examples, int threads);
+  ReadoutProblem(const backend::LayerExamples& examples, int threads,
+                 comm::Communicator& ranks = comm::serial());
 
   Index rows() const final { return x_.rows; }
   Index dim() const final { return x_.cols; }
@@ -22,6 +23,7 @@ class ReadoutProblem : public backend::LayerProblem {
 
   MatrixView<const double> x() const { return x_; }
   int threads() const { return threads_; }
+  comm::Communicator& ranks() const { return ranks_; }  // that have the other rows
 
  protected:
   const SeenLabels* seen() const { return &seen_; }
@@ -33,6 +35,7 @@ class ReadoutProblem : public backend::LayerProblem {
   MatrixView<const double> x_, y_;
   SeenLabels seen_;
   int threads_;
+  comm::Communicator& ranks_;
   double y_squares_;
 };
 

@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "comm/communicator.hpp"
 #include "linalg/matrix.hpp"
 
 namespace headlens::cpu {
@@ -14,8 +15,9 @@ class SeenLabels {
     std::vector<Index> outputs;
     std::vector<Index> missing;  // rows
   };
-  SeenLabels() = default;                                 // all
-  explicit SeenLabels(MatrixView<const double> weights);  // (n k, e) of 1 and 0; all where it has no rows
+  // weights (n k, e) of 1 and 0; all where it has no rows. Over ranks, of the rows of this one: groups are
+  // the same on every rank.
+  SeenLabels(MatrixView<const double> weights, comm::Communicator& ranks);
 
   bool all() const { return groups_.empty(); }
   const std::vector<Group>& groups() const { return groups_; }

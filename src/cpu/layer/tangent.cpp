@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "cpu/layer/sum_over.hpp"
 #include "cpu/layer/tangent_model.hpp"
 
 namespace headlens::cpu {
@@ -32,12 +33,13 @@ void Tangent<T>::derivative(MatrixView<const T> dtheta, MatrixView<T> z) const {
 
 template <class T>
 void Tangent<T>::project(MatrixView<T> z) const {
-  project_out<T>(q_.view(), problem_.threads(), z);
+  project_out<T>(problem_.ranks(), q_.view(), problem_.threads(), z);
 }
 
 template <class T>
 void Tangent<T>::adjoint(MatrixView<const T> z, MatrixView<T> dtheta) const {
   map_.adjoint(p_, values_t_, z, dtheta);
+  sum_over(problem_.ranks(), dtheta);
 }
 
 template class Tangent<float>;

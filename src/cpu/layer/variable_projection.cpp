@@ -5,7 +5,9 @@
 #include <utility>
 
 #include "base/parallel.hpp"
+#include "cpu/design/sum_lower.hpp"
 #include "cpu/layer/linear_model.hpp"
+#include "cpu/layer/sum_over.hpp"
 #include "linalg/gram.hpp"
 #include "linalg/multiply.hpp"
 #include "linalg/tiles.hpp"
@@ -19,13 +21,14 @@ constexpr Index kStack = 32;  // rows whose curvature is added at once
 }  // namespace
 
 VariableProjection::VariableProjection(MatrixView<const double> x, MatrixView<const double> y, Index tokens,
-                                       Index heads, int threads, std::vector<double> row_weights)
-    : ReadoutProblem({.x = x, .y = y, .tokens = tokens}, threads),
+                                       Index heads, int threads, std::vector<double> row_weights,
+                                       comm::Communicator& ranks)
+    : ReadoutProblem({.x = x, .y = y, .tokens = tokens}, threads, ranks),
       map_(x, tokens, heads, threads),
       row_weights_(std::move(row_weights)) {}
 
 std::unique_ptr<backend::LayerPoint> VariableProjection::make_point() const {
-  auto point = std::make_unique<Point>(rows(), heads() * dim(), outputs());
+  auto point = std::make_unique<Point>(rows(), heads() * dim(), outputs(), ranks());
   point->p = Matrix<double>(rows() * heads(), tokens());
   point->values = Matrix<double>(rows() / tokens() * outputs(), heads() * tokens());
   return point;
@@ -45,6 +48,7 @@ void VariableProjection::linearise(backend::LayerPoint& at) const {
 void VariableProjection::gradient(const backend::LayerPoint& at, MatrixView<double> dtheta) const {
   const Point& point = as_point(at);
   map_.adjoint(point.p, point.values, point.residual, dtheta);
+  sum_over(ranks(), dtheta);
 }
 
 std::unique_ptr<backend::LinearModel> VariableProjection::make_linear_model() const {
@@ -54,7 +58,7 @@ std::unique_ptr<backend::LinearModel> VariableProjection::make_linear_model() co
 Matrix<double> VariableProjection::curvature(const Point& point, Index wanted) const {
   const Index features = heads() * dim(), e = outputs();
   std::vector<Index> sample;
-  const Index step = std::max<Index>(1, rows() / std::max<Index>(1, wanted));
+  const Index step = std::max<Index>(1, rows() * ranks().size() / std::max<Index>(1, wanted));
   for (Index row = 0; row < rows(); row += step)
     if (row_weights_.empty() || row_weights_[static_cast<std::size_t>(row)] != 0) sample.push_back(row);
   const auto used = static_cast<Index>(sample.size());
@@ -68,7 +72,8 @@ Matrix<double> VariableProjection::curvature(const Point& point, Index wanted) c
     });
     add_outer(std::as_const(stacked).view().block(0, 0, features, tile.size * e), b, threads());
   }
-  const double scale = static_cast<double>(rows()) / static_cast<double>(used);
+  sum_lower(ranks(), b.view());
+  const double scale = ranks().sum(static_cast<double>(rows())) / ranks().sum(static_cast<double>(used));
   for (Index i = 0; i < features; ++i)
     for (Index j = 0; j <= i; ++j) b(i, j) *= scale;
   return b;

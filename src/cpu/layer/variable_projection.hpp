@@ -23,7 +23,8 @@ class VariableProjection final : public ReadoutProblem {
   // x (n k, d), y (n k, e): views that outlive this. row_weights, where given: 1 for the rows that count, 0
   // for the others, whose y must be 0.
   VariableProjection(MatrixView<const double> x, MatrixView<const double> y, Index tokens, Index heads,
-                     int threads, std::vector<double> row_weights = {});
+                     int threads, std::vector<double> row_weights = {},
+                     comm::Communicator& ranks = comm::serial());
 
   Index tokens() const override { return map_.tokens(); }
   Index heads() const override { return map_.heads(); }

@@ -10,7 +10,7 @@ VariantProblem::VariantProblem(const backend::LayerExamples& examples, const Var
       map_(x(), examples.tokens, shape, lengths_, threads) {}
 
 std::unique_ptr<backend::LayerPoint> VariantProblem::make_point() const {
-  auto point = std::make_unique<VariantPoint>(rows(), map_.shape().features(), outputs(), seen());
+  auto point = std::make_unique<VariantPoint>(rows(), map_.shape().features(), outputs(), ranks(), seen());
   point->z = map_.make_activations();
   point->p = map_.make_attention();
   point->v = Matrix<double>(rows(), heads() * outputs());

@@ -29,7 +29,9 @@ Split first_equations(const Split& split, const backend::HeadRanks& ranks, doubl
   return split.first_rows(rows);
 }
 
-double polish_bytes(const Split& split, const backend::HeadRanks& ranks, double rows) {
+double polish_bytes(const Split& split, const backend::HeadRanks& ranks, double all_rows,
+                    const Effort& effort) {
+  const double rows = all_rows / effort.context().ranks.size();
   const double all = static_cast<double>(split.train_x.rows), d = static_cast<double>(split.train_x.cols),
                e = static_cast<double>(split.train_y.cols), k = static_cast<double>(split.tokens);
   const double z = static_cast<double>(ranks.parameter_columns()),

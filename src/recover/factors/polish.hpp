@@ -13,7 +13,7 @@ double equations_per_unknown(const Split& split, const backend::HeadRanks& ranks
 inline constexpr double kPolishEquations = 10;
 Split first_equations(const Split& split, const backend::HeadRanks& ranks, double equations);
 // Of a polish of so many rows, and of what else a recovery holds then.
-double polish_bytes(const Split& split, const backend::HeadRanks& ranks, double rows);
+double polish_bytes(const Split& split, const backend::HeadRanks& ranks, double rows, const Effort& effort);
 
 struct PolishOptions {
   double damping = 1e-3;  // mu, in units of |Y|^2 / |parameters|^2

@@ -160,8 +160,9 @@ Challenge test_noise(const Split& white, const Outside& outside, double equation
                      std::vector<HeadBound>& bars, Certificate& certificate) {
   Challenge out;
   const double rows = static_cast<double>(white.train_x.rows), d = static_cast<double>(white.train_x.cols);
-  effort.reserve(polish_bytes(white, best.ranks, rows) + 16 * rows * d,  // tokens as given, and with ones
-                 "the recovery from labels with noise");
+  effort.reserve(
+      polish_bytes(white, best.ranks, rows, effort) + 16 * rows * d,  // tokens as given, and with ones
+      "the recovery from labels with noise");
   best = timed_in(certificate, "polish", [&] {
     return polish(white, best, {.damping = 1e-6, .ridge = 1e-12}, "polish", effort).factors;
   });
@@ -207,7 +208,8 @@ void reserve(const Split& split, const RecoverOptions& options, Effort& effort) 
   const double enough = 1.25 * kPolishEquations *
                         factor_unknowns(most, split.train_x.cols, split.train_y.cols) /
                         static_cast<double>(split.train_y.cols);
-  const double bytes = polish_bytes(split, most, std::min(static_cast<double>(split.train_x.rows), enough));
+  const double bytes =
+      polish_bytes(split, most, std::min(static_cast<double>(split.train_x.rows), enough), effort);
   const Index ones = options.bias ? 2 * (split.train_x.cols + 1) : 0;  // tokens with a last 1, twice
   effort.reserve(bytes + 8 * static_cast<double>(split.train_x.rows * ones), "the recovery");
 }
