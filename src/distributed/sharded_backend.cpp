@@ -102,9 +102,9 @@ class ShardedBackend final : public backend::Backend {
                                                               const Context& context) override {
     return own_.make_factor_descent(examples, ranks, start, context);
   }
-  Matrix<double> apply_factors(MatrixView<const double> x, Index tokens, const backend::HeadRanks& ranks,
+  Matrix<double> apply_factors(const backend::LayerExamples& examples, const backend::HeadRanks& ranks,
                                const backend::FactorValues& values, const Context& context) override {
-    return own_.apply_factors(x, tokens, ranks, values, context);
+    return own_.apply_factors(examples, ranks, values, context);
   }
 
  private:

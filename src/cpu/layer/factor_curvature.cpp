@@ -47,6 +47,28 @@ void add_bends(MatrixView<const double> p, MatrixView<const double> g, MatrixVie
   }
 }
 
+void forget_turns(const backend::HeadRanks& ranks, Matrix<double>& moment) {
+  if (!ranks.rotary) return;
+  const Index r = moment.rows(), pairs = ranks.rotary->pairs(r);
+  for (Index i = 0; i < r; ++i)
+    for (Index j = 0; j < r; ++j)
+      if (i != j) moment(i, j) = 0;
+  for (Index j = 0; j < pairs; ++j) {
+    const auto [one, other] = ranks.rotary->columns(j, r);
+    moment(one, one) = moment(other, other) = 0.5 * (moment(one, one) + moment(other, other));
+  }
+}
+
+double trace(const Matrix<double>& a) {
+  double out = 0;
+  for (Index i = 0; i < a.rows(); ++i) out += a(i, i);
+  return out;
+}
+
+void divide(double by, Matrix<double>& a) {
+  for (Index i = 0; i < a.rows() * a.cols(); ++i) a.data()[i] /= std::max(by, 1e-300);
+}
+
 }  // namespace
 
 FactorCurvature::Spectrum FactorCurvature::identity(Index size) {
@@ -62,14 +84,17 @@ FactorCurvature::Spectrum FactorCurvature::spectrum_of(MatrixView<const double> 
   return {std::move(eigen.values), std::move(eigen.vectors)};
 }
 
-void FactorCurvature::refresh_logits(const FactorProblem& problem, const FactorPoint& point, Index head) {
+void FactorCurvature::logit_moments(const FactorProblem& problem, const FactorPoint& point, Index head,
+                                    Moments& out) {
   const HeadColumns c = backend::columns_of(problem.ranks())[static_cast<std::size_t>(head)];
   const Index d = problem.dim(), k = problem.tokens(), examples = problem.rows() / k, m = problem.heads();
   const Index step = std::max<Index>(1, examples / kSampled);
   const Matrix<double> oo =
       product(Trans::no, Trans::yes, point.w.view().block(c.o, 0, c.values, point.w.cols()),
               point.w.view().block(c.o, 0, c.values, point.w.cols()));
-  Matrix<double> keys = Matrix<double>::zeros(c.logits, c.logits), tokens = Matrix<double>::zeros(d, d);
+  Matrix<double>&keys = out.keys, &tokens = out.tokens;
+  keys = Matrix<double>::zeros(c.logits, c.logits);
+  tokens = Matrix<double>::zeros(d, d);
   double queries = 0, taken = 0;
   for (Index example = 0; example < examples; example += step) {
     const Index row = example * k;
@@ -89,17 +114,15 @@ void FactorCurvature::refresh_logits(const FactorProblem& problem, const FactorP
   }
   const double rows = static_cast<double>(problem.rows());
   const MatrixView<const double> q = point.parameters.view().block(0, c.q, d, c.logits);
-  const Matrix<double> qq = product(Trans::yes, Trans::no, q, q);
+  out.queries = product(Trans::yes, Trans::no, q, q);
   for (Index i = 0; i < keys.rows() * keys.cols(); ++i) keys.data()[i] *= rows / taken;
   for (Index i = 0; i < d * d; ++i) tokens.data()[i] *= rows / std::max(queries, 1e-300);
-  Block &query_block = blocks_[static_cast<std::size_t>(3 * head)],
-        &key_block = blocks_[static_cast<std::size_t>(3 * head + 1)];
-  query_block = {c.q, {std::vector<double>(static_cast<std::size_t>(d), 1.0), {}}, spectrum_of(keys.view())};
-  key_block = {c.k, spectrum_of(tokens.view()), spectrum_of(qq.view())};
+  forget_turns(problem.ranks(), keys);
+  forget_turns(problem.ranks(), out.queries);
 }
 
-void FactorCurvature::refresh_values(const FactorProblem& problem, const FactorPoint& point,
-                                     MatrixView<const float> q, Index head) {
+void FactorCurvature::value_moments(const FactorProblem& problem, const FactorPoint& point,
+                                    MatrixView<const float> q, Index head, Moments& out) const {
   const HeadColumns c = backend::columns_of(problem.ranks())[static_cast<std::size_t>(head)];
   const Index d = problem.dim(), k = problem.tokens(), examples = problem.rows() / k, m = problem.heads();
   Matrix<float> pooled(problem.rows(), d);  // rows p_a X
@@ -111,11 +134,39 @@ void FactorCurvature::refresh_values(const FactorProblem& problem, const FactorP
       for (Index j = 0; j < d; ++j) pooled(example * k + i, j) = static_cast<float>(rows(i, j));
   });
   project_out<float>(q, threads_, pooled.view());
-  Matrix<double> gram = Matrix<double>::zeros(d, d);
-  add_inner(std::as_const(pooled).view(), gram.view(), threads_);
+  out.pooled = Matrix<double>::zeros(d, d);
+  add_inner(std::as_const(pooled).view(), out.pooled.view(), threads_);
   const MatrixView<const double> o = point.w.view().block(c.o, 0, c.values, point.w.cols());
-  blocks_[static_cast<std::size_t>(3 * head + 2)] = {
-      c.v, spectrum_of(gram.view()), spectrum_of(product(Trans::no, Trans::yes, o, o).view())};
+  out.outputs = product(Trans::no, Trans::yes, o, o);
+}
+
+void FactorCurvature::set_blocks(Index head, std::vector<Moments>& moments) {
+  const auto at = static_cast<std::size_t>(head);
+  const HeadColumns c = backend::columns_of(ranks_)[at];
+  const Index d = moments[at].tokens.rows();
+  blocks_[3 * at] = {c.q,
+                     {std::vector<double>(static_cast<std::size_t>(d), 1.0), {}},
+                     spectrum_of(moments[at].keys.view())};
+  if (!ranks_.leads(head)) return;
+  Moments& all = moments[at];
+  const std::size_t end = std::min(moments.size(), at + static_cast<std::size_t>(ranks_.shared));
+  if (end > at + 1) {
+    for (Moments* each = &all; each != moments.data() + end; ++each) {
+      const double keys = trace(each->queries), values = trace(each->outputs), before = each == &all ? 0 : 1;
+      for (Index i = 0; i < d * d; ++i) {
+        all.tokens.data()[i] = before * all.tokens.data()[i] + keys * each->tokens.data()[i];
+        all.pooled.data()[i] = before * all.pooled.data()[i] + values * each->pooled.data()[i];
+      }
+    }
+    for (Moments* each = &all + 1; each != moments.data() + end; ++each) {
+      add(1.0, each->queries, all.queries);
+      add(1.0, each->outputs, all.outputs);
+    }
+    divide(trace(all.queries), all.tokens);
+    divide(trace(all.outputs), all.pooled);
+  }
+  blocks_[3 * at + 1] = {c.k, spectrum_of(all.tokens.view()), spectrum_of(all.queries.view())};
+  blocks_[3 * at + 2] = {c.v, spectrum_of(all.pooled.view()), spectrum_of(all.outputs.view())};
 }
 
 void FactorCurvature::refresh(const FactorProblem& problem, const FactorPoint& point,
@@ -124,8 +175,16 @@ void FactorCurvature::refresh(const FactorProblem& problem, const FactorPoint& p
   threads_ = problem.threads();
   ranks_ = problem.ranks();
   blocks_ = std::vector<Block>(static_cast<std::size_t>(3 * m));
-  for (Index head = 0; head < m; ++head) refresh_values(problem, point, tangent.orthonormal(), head);
-  parallel_for(threads_, m, [&](Index head, int) { refresh_logits(problem, point, head); });
+  std::vector<Moments> moments(static_cast<std::size_t>(m));
+  const auto of = [&](Index head) -> Moments& { return moments[static_cast<std::size_t>(head)]; };
+  for (Index head = 0; head < m; ++head)
+    value_moments(problem, point, tangent.orthonormal(), head, of(head));
+  parallel_for(threads_, m, [&](Index head, int) { logit_moments(problem, point, head, of(head)); });
+  const auto groups = (m + ranks_.shared - 1) / ranks_.shared;
+  parallel_for(threads_, groups, [&](Index group, int) {
+    const Index end = std::min(m, (group + 1) * ranks_.shared);
+    for (Index head = group * ranks_.shared; head < end; ++head) set_blocks(head, moments);
+  });
 }
 
 // a -> L (L^T a R / (left right^T + mu)) R^T

@@ -6,6 +6,8 @@
 
 #include "base/memory.hpp"
 #include "recover/factors/biases.hpp"
+#include "recover/factors/content.hpp"
+#include "recover/factors/groups.hpp"
 #include "recover/factors/merge.hpp"
 #include "recover/factors/phases.hpp"
 
@@ -26,6 +28,8 @@ constexpr double kEarlyGain = 0.25;    // of the error, in all
 constexpr double kSameNoise = 1.1;     // held-out errors this near one another are those of one minimum
 constexpr double kMoreEquations = 3;   // times, where those at hand make steps that are hard to solve
 constexpr double kTrimAt = 1e-8;       // relative squares at which surplus ranks show, and are trimmed
+constexpr double kMirrorHelps = 0.98;  // of the held-out error: pairs of columns that are kept mirrored
+constexpr double kTieBelow = 1e-3;     // held-out error at which heads share what they were made to share
 
 constexpr PolishOptions kOn{.damping = 1e-5, .ridge = 1e-8};  // from where Newton has been
 
@@ -37,10 +41,20 @@ Factors without_faint_logits(const Factors& factors, double size) {
   std::vector<OwnHead> heads;
   for (Index i = 0; i < factors.heads(); ++i) {
     heads.push_back(own_head(factors, i));
-    if (theta_norm(head_of(factors, i)) < size)
+    if (heads.back().q.cols() > 0 && theta_norm(head_of(factors, i)) < size)
       heads.back().q = Matrix<double>(factors.dim(), 0), heads.back().k = Matrix<double>(factors.dim(), 0);
   }
   return assemble(heads, factors.ranks);
+}
+
+// The second columns of a pair reflected, in Q and K: q k^* becomes its complex conjugate. A pair that hardly
+// turns between the tokens of an example shows Re q k^*, which this keeps, and hardly shows Im q k^*, which
+// changes its sign: no path of small steps leads from one sign to the other.
+void mirror_pair(Factors& factors, Index head, Index pair) {
+  const backend::HeadColumns c = backend::columns_of(factors.ranks)[static_cast<std::size_t>(head)];
+  const Index second = factors.ranks.rotary->columns(pair, c.logits).second;
+  for (Index i = 0; i < factors.dim(); ++i)
+    for (const Index first : {c.q, c.k}) factors.values.parameters(i, first + second) *= -1;
 }
 
 class Newton final : public Successor {
@@ -71,6 +85,7 @@ class Newton final : public Successor {
       next = merge_and_polish(descended, {}, which);
     if (!(next.factors.held_out_error < kEarlyGain * descended.held_out_error) && which == Try::early)
       return false;
+    next = mirror_and_tie(std::move(next));
     for (int round = 0; round < kMostRounds && !effort_.expired(); ++round) {
       const double before = next.factors.held_out_error;
       next = timed_in(certificate_, "reduce", [&] { return reduce(std::move(next)); });
@@ -87,6 +102,42 @@ class Newton final : public Successor {
         timed_in(certificate_, "polish", [&] { return newton(start, which, descended.held_out_error); });
     keep(next, which);
     return next;
+  }
+  // What positions and groups ask for, once the heads are about right: pairs of columns are mirrored while that
+  // explains more, and heads that share keys and values are made to.
+  Polished mirror_and_tie(Polished found) {
+    return timed_in(certificate_, "reduce", [&] {
+      for (Factors next = mirrored(found.factors); next.heads() > 0 && !effort_.expired();
+           next = mirrored(found.factors)) {
+        Polished tried = polish_enough(next, kOn, "mirror");
+        if (!(tried.factors.held_out_error < kMirrorHelps * found.factors.held_out_error)) break;
+        found = std::move(tried);
+      }
+      const Index groups = options_.kv_groups.value_or(0);
+      if (groups == 0 || layer_heads(found.factors) % groups != 0 || effort_.expired()) return std::move(found);
+      Polished shared = polish_enough(tied(found.factors, groups), kOn, "tie");
+      keep(found, Try::early);
+      const double enough = std::max(kTieBelow, kSameNoise * found.factors.held_out_error);
+      return shared.factors.held_out_error < enough ? std::move(shared) : std::move(found);
+    });
+  }
+  // The layer with those pairs of columns mirrored that lowers the held-out error, one after another; no heads
+  // if none does.
+  Factors mirrored(const Factors& factors) {
+    Factors out = copy_of(factors);
+    double least = error_on_few(factors);
+    bool any = false;
+    if (!factors.ranks.rotary || !(factors.held_out_error > kProof)) return {};
+    for (Index head = 0; head < layer_heads(factors); ++head)
+      for (Index pair = 0; pair < head_of(factors, head).pairs(); ++pair) {
+        mirror_pair(out, head, pair);
+        const double error = error_on_few(out);
+        if (error < kMirrorHelps * least)
+          least = error, any = true;
+        else
+          mirror_pair(out, head, pair);
+      }
+    return any ? std::move(out) : Factors{};
   }
   Factors merge(const Factors& factors, std::optional<Index> heads) {
     return merge_heads(factors, heads, [&](const Factors& fewer) { return error_on_few(fewer); });
@@ -115,8 +166,7 @@ class Newton final : public Successor {
   Polished reduce(Polished found) {
     const double share = std::max(kNoTrim, kTrim * found.factors.held_out_error);
     if (!(share < 0.5)) return found;
-    const Factors fewer = balanced(merge(without_faint_logits(found.factors, share), options_.heads), share,
-                                   share, effort_.threads());
+    const Factors fewer = fewer_heads(found.factors, share);
     const bool same =
         fewer.ranks.logits == found.factors.ranks.logits && fewer.ranks.values == found.factors.ranks.values;
     const bool done = found.factors.held_out_error < kSameError || found.status == LmStatus::minimum;
@@ -128,6 +178,12 @@ class Newton final : public Successor {
     // Newton stopped where surplus ranks show, and they are none, or noise comes first: on with all of them.
     Polished all = same ? std::move(trimmed) : polish_enough(found.factors, kOn, "reduce");
     return all.factors.held_out_error < kSameNoise * before ? std::move(all) : std::move(found);
+  }
+  // Heads that share keys and values have their number already.
+  Factors fewer_heads(const Factors& factors, double share) {
+    if (factors.ranks.shared > 1) return balanced(factors, share, share, effort_.threads());
+    return balanced(merge(without_faint_logits(factors, share), options_.heads), share, share,
+                    effort_.threads());
   }
   // On as many equations as make the steps easy to solve.
   Polished polish_enough(const Factors& start, PolishOptions options, const std::string& phase) {
@@ -145,7 +201,8 @@ class Newton final : public Successor {
   // little below a whole one; that the whole one won nothing more then tells of both.
   void keep(const Polished& next, Try which) {
     const double best = std::max(found_.best.held_out_error, kSameError), error = next.factors.held_out_error;
-    const bool better = !polished_ || error <= best;
+    const bool shares = next.factors.ranks.shared > 1, shared = found_.best.ranks.shared > 1;
+    const bool better = !polished_ || (shares && !shared) || (shares == shared && error <= best);
     const bool ended =
         next.status == LmStatus::minimum || (next.status == LmStatus::stalled && which == Try::last);
     const bool same = polished_ && alike(error, best);
@@ -169,6 +226,10 @@ class Newton final : public Successor {
 
 Index descent_heads(const RecoverOptions& options) {
   return options.heads ? (3 * *options.heads + 1) / 2 : options.max_heads;
+}
+
+bool shares_as_asked(const FactorSearch& search, const RecoverOptions& options) {
+  return !options.kv_groups || layer_heads(search.best) == *options.kv_groups * search.best.ranks.shared;
 }
 
 bool overfits(const FactorSearch& search) {
