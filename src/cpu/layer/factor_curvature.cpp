@@ -185,6 +185,24 @@ void FactorCurvature::refresh(const FactorProblem& problem, const FactorPoint& p
     const Index end = std::min(m, (group + 1) * ranks_.shared);
     for (Index head = group * ranks_.shared; head < end; ++head) set_blocks(head, moments);
   });
+  refresh_slow(problem, point);
+}
+
+void FactorCurvature::refresh_slow(const FactorProblem& problem, const FactorPoint& point) {
+  slow_.clear();
+  if (!ranks_.rotary) return;
+  std::vector<std::optional<SlowTurns>> made(static_cast<std::size_t>(ranks_.heads()));
+  parallel_for(threads_, ranks_.heads(), [&](Index head, int) {
+    if (ranks_.leads(head)) made[static_cast<std::size_t>(head)].emplace(problem, point, head);
+  });
+  for (std::optional<SlowTurns>& each : made)
+    if (each) slow_.push_back(std::move(*each));
+}
+
+void FactorCurvature::shift(double mu) {
+  mu_ = mu;
+  parallel_for(threads_, static_cast<Index>(slow_.size()),
+               [&](Index i, int) { slow_[static_cast<std::size_t>(i)].shift(mu); });
 }
 
 // a -> L (L^T a R / (left right^T + mu)) R^T
@@ -212,6 +230,13 @@ Matrix<T> FactorCurvature::apply(const Matrix<T>& a) const {
     apply_block(block,
                 work.view().block(0, block.first, a.rows(), static_cast<Index>(block.right.values.size())));
   });
+  if (!slow_.empty()) {
+    Matrix<double> given(a.rows(), a.cols());
+    for (Index i = 0; i < a.rows() * a.cols(); ++i) given.data()[i] = static_cast<double>(a.data()[i]);
+    parallel_for(threads_, static_cast<Index>(slow_.size()), [&](Index i, int) {
+      slow_[static_cast<std::size_t>(i)].add_to(given, work.view());
+    });
+  }
   backend::pin(ranks_, work.view());
   Matrix<T> out(a.rows(), a.cols());
   for (Index i = 0; i < a.rows() * a.cols(); ++i) out.data()[i] = static_cast<T>(work.data()[i]);

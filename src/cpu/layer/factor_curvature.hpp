@@ -15,13 +15,14 @@
 #include <vector>
 
 #include "cpu/layer/factor_problem.hpp"
+#include "cpu/layer/slow_turns.hpp"
 
 namespace headlens::cpu {
 
 class FactorCurvature {
  public:
   void refresh(const FactorProblem& problem, const FactorPoint& point, const FactorTangent<float>& tangent);
-  void shift(double mu) { mu_ = mu; }
+  void shift(double mu);
   template <class T>
   Matrix<T> apply(const Matrix<T>& a) const;
 
@@ -47,9 +48,11 @@ class FactorCurvature {
   // q: orthonormal features of the point (readout.hpp), (n k, b).
   void value_moments(const FactorProblem& problem, const FactorPoint& point, MatrixView<const float> q,
                      Index head, Moments& out) const;
+  void refresh_slow(const FactorProblem& problem, const FactorPoint& point);
   void set_blocks(Index head, std::vector<Moments>& moments);
   void apply_block(const Block& block, MatrixView<double> a) const;
 
+  std::vector<SlowTurns> slow_;  // of every group, with rotary positions
   std::vector<Block> blocks_;  // Q, K and V of every head; without K and V but for the first of a group
   backend::HeadRanks ranks_;
   double mu_ = 0;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/memory.hpp"
+#include "linalg/vector_space.hpp"
 #include "recover/factors/biases.hpp"
 #include "recover/factors/content.hpp"
 #include "recover/factors/groups.hpp"
@@ -29,6 +30,7 @@ constexpr double kSameNoise = 1.1;     // held-out errors this near one another 
 constexpr double kMoreEquations = 3;   // times, where those at hand make steps that are hard to solve
 constexpr double kTrimAt = 1e-8;       // relative squares at which surplus ranks show, and are trimmed
 constexpr double kMirrorHelps = 0.98;  // of the held-out error: pairs of columns that are kept mirrored
+constexpr double kSuspect = 0.02;      // share of what mirroring a pair would change that is missing in the labels
 constexpr double kTieBelow = 1e-3;     // held-out error at which heads share what they were made to share
 
 constexpr PolishOptions kOn{.damping = 1e-5, .ridge = 1e-8};  // from where Newton has been
@@ -85,7 +87,7 @@ class Newton final : public Successor {
       next = merge_and_polish(descended, {}, which);
     if (!(next.factors.held_out_error < kEarlyGain * descended.held_out_error) && which == Try::early)
       return false;
-    next = mirror_and_tie(std::move(next));
+    next = share(std::move(next));
     for (int round = 0; round < kMostRounds && !effort_.expired(); ++round) {
       const double before = next.factors.held_out_error;
       next = timed_in(certificate_, "reduce", [&] { return reduce(std::move(next)); });
@@ -103,16 +105,22 @@ class Newton final : public Successor {
     keep(next, which);
     return next;
   }
-  // What positions and groups ask for, once the heads are about right: pairs of columns are mirrored while that
-  // explains more, and heads that share keys and values are made to.
-  Polished mirror_and_tie(Polished found) {
+  // Pairs of columns that turn slowly come apart only once all else is there, which Newton does, in small steps
+  // at first. Where it ends without the heads, pairs that may be mirrored are.
+  Polished newton_with_mirrors(const Factors& start, const PolishOptions& options) {
+    Polished next = polish_enough(start, options, "polish");
+    while (next.status != LmStatus::converged && !effort_.expired()) {
+      const Factors other = mirrored(next.factors);
+      if (other.heads() == 0) break;
+      Polished tried = polish_enough(other, options, "mirror");
+      if (!(tried.factors.held_out_error < kMirrorHelps * next.factors.held_out_error)) break;
+      next = std::move(tried);
+    }
+    return next;
+  }
+  // Heads that share keys and values are made to, once they are about right.
+  Polished share(Polished found) {
     return timed_in(certificate_, "reduce", [&] {
-      for (Factors next = mirrored(found.factors); next.heads() > 0 && !effort_.expired();
-           next = mirrored(found.factors)) {
-        Polished tried = polish_enough(next, kOn, "mirror");
-        if (!(tried.factors.held_out_error < kMirrorHelps * found.factors.held_out_error)) break;
-        found = std::move(tried);
-      }
       const Index groups = options_.kv_groups.value_or(0);
       if (groups == 0 || layer_heads(found.factors) % groups != 0 || effort_.expired()) return std::move(found);
       Polished shared = polish_enough(tied(found.factors, groups), kOn, "tie");
@@ -121,21 +129,28 @@ class Newton final : public Successor {
       return shared.factors.held_out_error < enough ? std::move(shared) : std::move(found);
     });
   }
-  // The layer with those pairs of columns mirrored that lowers the held-out error, one after another; no heads
-  // if none does.
+  // The layer with all pairs of columns mirrored that what is left of the labels points to: a pair that turns
+  // faster may hide most of what the wrong sign costs. No heads where there are none.
   Factors mirrored(const Factors& factors) {
-    Factors out = copy_of(factors);
-    double least = error_on_few(factors);
+    const auto labels = [&](const Factors& of) {
+      return effort_.context().machine.apply_factors(few_.held(), of.ranks, of.values, effort_.context());
+    };
+    const Matrix<double> now = labels(factors);
+    Matrix<double> left = copy_of<double>(few_.held_y);
+    add(-1.0, now, left);
+    hide_missing(few_.held_seen, left);
+    Factors out = copy_of(factors), trial = copy_of(factors);
     bool any = false;
-    if (!factors.ranks.rotary || !(factors.held_out_error > kProof)) return {};
     for (Index head = 0; head < layer_heads(factors); ++head)
       for (Index pair = 0; pair < head_of(factors, head).pairs(); ++pair) {
+        mirror_pair(trial, head, pair);
+        Matrix<double> change = labels(trial);
+        mirror_pair(trial, head, pair);
+        add(-1.0, now, change);
+        hide_missing(few_.held_seen, change);
+        if (!(inner_product(left, change) > kSuspect * squared_norm(change))) continue;
         mirror_pair(out, head, pair);
-        const double error = error_on_few(out);
-        if (error < kMirrorHelps * least)
-          least = error, any = true;
-        else
-          mirror_pair(out, head, pair);
+        any = true;
       }
     return any ? std::move(out) : Factors{};
   }
@@ -154,6 +169,7 @@ class Newton final : public Successor {
   // much and then stops has come to the noise, and goes on until that is certain.
   Polished newton(const Factors& start, Try which, double error) {
     PolishOptions options{.tolerance = kTrimAt};
+    if (start.ranks.rotary) return newton_with_mirrors(start, options);
     if (which == Try::last) return polish_enough(start, options, "polish");
     options.stall_steps = kEarlySteps;
     options.stall_factor = kEarlyFactor;
