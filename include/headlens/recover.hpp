@@ -57,7 +57,7 @@ struct RecoverOptions {
   // Groups of heads that share keys and values; empty: every head has its own. A layer of more groups is not
   // recovered as one of fewer.
   std::optional<Index> kv_groups;
-  int starts = 6;               // for each number of heads
+  int starts = 6;  // for each number of heads
   RecoverStart start = RecoverStart::random;
   int steps = 3000;       // of `gradient`, for each start
   bool best_fit = false;  // the best layer of `heads` heads for labels of any origin; never called recovered

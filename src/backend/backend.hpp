@@ -96,8 +96,8 @@ class Backend {
 
   // Whether make_layer_problem() is there.
   virtual bool recovers_all_entries() const { return true; }
-  // Whether labels may be missing (LayerExamples::seen), and factors may have what HeadRanks::plain() excludes
-  // and padding.
+  // Whether labels may be missing (LayerExamples::seen), and factors may have what HeadRanks::plain()
+  // excludes and padding.
   virtual bool recovers_from_a_part() const { return false; }
   // The recovery of so many heads from examples.
   virtual std::unique_ptr<LayerProblem> make_layer_problem(const LayerExamples& examples, Index heads,

@@ -59,7 +59,8 @@ class Processor final : public backend::Backend {
     return std::make_unique<AdamDescent>(examples, ranks, start, context.threads);
   }
   Matrix<double> apply_factors(const backend::LayerExamples& examples, const backend::HeadRanks& ranks,
-                               const backend::FactorValues& values, const backend::Context& context) override {
+                               const backend::FactorValues& values,
+                               const backend::Context& context) override {
     return cpu::apply_factors(examples, ranks, values, context.threads);
   }
   std::unique_ptr<backend::Design> make_design(const FeatureSource& source, const Array& heads,

@@ -89,7 +89,8 @@ void test_noisy(const Split& split, const Units& units, const Starts& starts, Ef
   found.challenge.leaves_noise = white.is_noise();
   certificate.residual_z = std::max(std::abs(white.between_tokens), white.with_functions);
   if (found.challenge.leaves_noise) {  // of a layer whose logits depend on places, say
-    const double z = distance_structure(split, unpack_layer(found.best.theta, found.best.w), effort.threads());
+    const double z =
+        distance_structure(split, unpack_layer(found.best.theta, found.best.w), effort.threads());
     found.challenge.leaves_noise = z < kStructure;
     if (z >= kStructure) certificate.residual_z = std::max(*certificate.residual_z, z);
   }
@@ -316,7 +317,7 @@ void RecoverOptions::validate() const {
           option("method"), ": ", name(method),
           " given, but layers with a mask, biases or rotary positions are recovered by varpro alone");
   require(!kv_groups || (method == RecoverMethod::varpro && !best_fit && start == RecoverStart::random &&
-                             rank != "full"),
+                         rank != "full"),
           option("kv-groups"), ": ", kv_groups.value_or(0),
           " given, but only method varpro from random starts looks for factors that heads share");
   require(!kv_groups || !heads || *heads % *kv_groups == 0, option("kv-groups"), ": ", kv_groups.value_or(0),

@@ -144,9 +144,8 @@ void FactorCurvature::set_blocks(Index head, std::vector<Moments>& moments) {
   const auto at = static_cast<std::size_t>(head);
   const HeadColumns c = backend::columns_of(ranks_)[at];
   const Index d = moments[at].tokens.rows();
-  blocks_[3 * at] = {c.q,
-                     {std::vector<double>(static_cast<std::size_t>(d), 1.0), {}},
-                     spectrum_of(moments[at].keys.view())};
+  blocks_[3 * at] = {
+      c.q, {std::vector<double>(static_cast<std::size_t>(d), 1.0), {}}, spectrum_of(moments[at].keys.view())};
   if (!ranks_.leads(head)) return;
   Moments& all = moments[at];
   const std::size_t end = std::min(moments.size(), at + static_cast<std::size_t>(ranks_.shared));
@@ -177,8 +176,7 @@ void FactorCurvature::refresh(const FactorProblem& problem, const FactorPoint& p
   blocks_ = std::vector<Block>(static_cast<std::size_t>(3 * m));
   std::vector<Moments> moments(static_cast<std::size_t>(m));
   const auto of = [&](Index head) -> Moments& { return moments[static_cast<std::size_t>(head)]; };
-  for (Index head = 0; head < m; ++head)
-    value_moments(problem, point, tangent.orthonormal(), head, of(head));
+  for (Index head = 0; head < m; ++head) value_moments(problem, point, tangent.orthonormal(), head, of(head));
   parallel_for(threads_, m, [&](Index head, int) { logit_moments(problem, point, head, of(head)); });
   const auto groups = (m + ranks_.shared - 1) / ranks_.shared;
   parallel_for(threads_, groups, [&](Index group, int) {
@@ -233,9 +231,8 @@ Matrix<T> FactorCurvature::apply(const Matrix<T>& a) const {
   if (!slow_.empty()) {
     Matrix<double> given(a.rows(), a.cols());
     for (Index i = 0; i < a.rows() * a.cols(); ++i) given.data()[i] = static_cast<double>(a.data()[i]);
-    parallel_for(threads_, static_cast<Index>(slow_.size()), [&](Index i, int) {
-      slow_[static_cast<std::size_t>(i)].add_to(given, work.view());
-    });
+    parallel_for(threads_, static_cast<Index>(slow_.size()),
+                 [&](Index i, int) { slow_[static_cast<std::size_t>(i)].add_to(given, work.view()); });
   }
   backend::pin(ranks_, work.view());
   Matrix<T> out(a.rows(), a.cols());

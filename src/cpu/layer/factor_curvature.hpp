@@ -53,7 +53,7 @@ class FactorCurvature {
   void apply_block(const Block& block, MatrixView<double> a) const;
 
   std::vector<SlowTurns> slow_;  // of every group, with rotary positions
-  std::vector<Block> blocks_;  // Q, K and V of every head; without K and V but for the first of a group
+  std::vector<Block> blocks_;    // Q, K and V of every head; without K and V but for the first of a group
   backend::HeadRanks ranks_;
   double mu_ = 0;
   int threads_ = 1;

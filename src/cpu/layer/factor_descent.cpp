@@ -96,8 +96,7 @@ double AdamDescent::step(const std::vector<Index>& batch, double rate) {
   gather(batch);
   std::vector<Index> lengths;
   for (const Index example : batch)
-    if (!examples_.lengths.empty())
-      lengths.push_back(examples_.lengths[static_cast<std::size_t>(example)]);
+    if (!examples_.lengths.empty()) lengths.push_back(examples_.lengths[static_cast<std::size_t>(example)]);
   const FactorMap<float> map(std::as_const(x_).view(), examples_.tokens, ranks_, lengths, threads_);
   const double labels = inner_product(std::as_const(y_).view(), std::as_const(y_).view());
   map.evaluate(parameters_.value.view(), z_.view(), p_.view(), phi_.view());

@@ -7,8 +7,9 @@
 //   adjoint of G (k, b_i):     T = G v^T,  C = P * (T - <P, T>),  dq = C k,  dk = C^T q,  dv = P^T G
 //
 // and dparameters = X^T dZ, where queries and keys are turned by their positions before, and back, if there
-// are any. Heads that share keys and values add up in dk and dv. Each costs 2 n k d (2 a + b) flops and 2 n k k (2 a + b) in small products.
-// Examples are cut into fixed groups whose sums are added in order, so threads do not change a bit.
+// are any. Heads that share keys and values add up in dk and dv. Each costs 2 n k d (2 a + b) flops and 2 n k
+// k (2 a + b) in small products. Examples are cut into fixed groups whose sums are added in order, so threads
+// do not change a bit.
 #pragma once
 
 #include "attention/example_map.hpp"

@@ -14,7 +14,8 @@ using FactorPoint = ActivationPoint;  // parameters (d, 2 a + b), w = O (b, e), 
 class FactorProblem final : public ActivationProblem<FactorMap<double>> {
  public:
   FactorProblem(const backend::LayerExamples& examples, const backend::HeadRanks& ranks, int threads)
-      : ActivationProblem(examples, {examples.x, examples.tokens, ranks, examples.lengths, threads}, threads) {}
+      : ActivationProblem(examples, {examples.x, examples.tokens, ranks, examples.lengths, threads},
+                          threads) {}
 
   std::unique_ptr<backend::LinearModel> make_linear_model() const override;
 

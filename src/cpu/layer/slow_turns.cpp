@@ -12,7 +12,7 @@
 namespace headlens::cpu {
 namespace {
 
-constexpr double kSlow = 3;        // angle between the first and the last token, below which a pair is slow
+constexpr double kSlow = 3;         // angle between the first and the last token, below which a pair is slow
 constexpr Index kMostColumns = 32;  // the slowest
 constexpr double kRowsPerColumn = 8;
 constexpr double kFloor = 1e-13;  // of the mean curvature: what rounding leaves of it
@@ -63,9 +63,9 @@ SlowTurns::SlowTurns(const FactorProblem& problem, const FactorPoint& point, Ind
     for (Index j = 0; j <= i; ++j)
       for (const Entry& a : directions_[static_cast<std::size_t>(i)])
         for (const Entry& b : directions_[static_cast<std::size_t>(j)])
-          metric_(i, j) += a.value * b.value *
-                           ((a.col == b.col ? queries(a.row, b.row) : 0) +
-                            (a.row == b.row ? keys(a.col, b.col) : 0));
+          metric_(i, j) +=
+              a.value * b.value *
+              ((a.col == b.col ? queries(a.row, b.row) : 0) + (a.row == b.row ? keys(a.col, b.col) : 0));
 }
 
 void SlowTurns::choose_columns(const FactorProblem& problem) {
@@ -98,7 +98,8 @@ void SlowTurns::list_directions(Index pairs) {
 Matrix<double> SlowTurns::taken(MatrixView<const double> a, Index first) const {
   Matrix<double> out(a.rows, static_cast<Index>(columns_.size()));
   for (Index i = 0; i < a.rows; ++i)
-    for (std::size_t j = 0; j < columns_.size(); ++j) out(i, static_cast<Index>(j)) = a(i, first + columns_[j]);
+    for (std::size_t j = 0; j < columns_.size(); ++j)
+      out(i, static_cast<Index>(j)) = a(i, first + columns_[j]);
   return out;
 }
 
@@ -139,7 +140,8 @@ void SlowTurns::take_curvature(const FactorProblem& problem, const FactorPoint& 
       for (Index i = 0; i < size; ++i) {
         double sum = 0;
         for (const Entry& e : directions_[static_cast<std::size_t>(i)])
-          sum += e.value * (raw_query(0, e.row) * far_keys(b, e.col) - far_query(0, e.row) * raw_keys(b, e.col));
+          sum +=
+              e.value * (raw_query(0, e.row) * far_keys(b, e.col) - far_query(0, e.row) * raw_keys(b, e.col));
         change(b, i) = sum;
       }
     }

@@ -35,9 +35,9 @@ class SlowTurns {
   void take_curvature(const FactorProblem& problem, const FactorPoint& point, Index head);
   Matrix<double> taken(MatrixView<const double> a, Index first) const;
 
-  std::vector<Index> heads_;    // first columns of the queries of the group
-  Index keys_ = 0, rank_ = 0;   // first column of its keys
-  std::vector<Index> columns_;  // the slow ones, pairs side by side, then those that do not turn
+  std::vector<Index> heads_;         // first columns of the queries of the group
+  Index keys_ = 0, rank_ = 0;        // first column of its keys
+  std::vector<Index> columns_;       // the slow ones, pairs side by side, then those that do not turn
   std::vector<double> frequencies_;  // of the pairs
   std::vector<Direction> directions_;
   std::vector<Matrix<double>> q_;  // (d, slow columns) of every head

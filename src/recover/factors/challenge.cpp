@@ -58,15 +58,16 @@ HeadSpread spread_of_head(const Factors& factors, const std::vector<ErrorDraw>& 
           spread_of(products_of(w, product_of), entries(w[0]))};
 }
 
-// |A - B| of two products; where nothing turns from the columns of both, [Q_a, -Q_b] [K_a, K_b]^T, because the
-// SVD of the difference keeps digits that a difference of squares would lose.
+// |A - B| of two products; where nothing turns from the columns of both, [Q_a, -Q_b] [K_a, K_b]^T, because
+// the SVD of the difference keeps digits that a difference of squares would lose.
 OwnHead difference_of(const HeadFactors& x, const HeadFactors& y) {
   Matrix<double> minus_q(y.q.rows, y.q.cols), minus_v(y.v.rows, y.v.cols);
   for (Index r = 0; r < y.q.rows; ++r)
     for (Index c = 0; c < y.q.cols; ++c) minus_q(r, c) = -y.q(r, c);
   for (Index r = 0; r < y.v.rows; ++r)
     for (Index c = 0; c < y.v.cols; ++c) minus_v(r, c) = -y.v(r, c);
-  return balanced({side_by_side(x.q, minus_q.view()), side_by_side(x.k, y.k), side_by_side(x.v, minus_v.view()),
+  return balanced({side_by_side(x.q, minus_q.view()), side_by_side(x.k, y.k),
+                   side_by_side(x.v, minus_v.view()),
                    transposed(side_by_side(transposed(x.o).view(), transposed(y.o).view()).view())});
 }
 

@@ -180,8 +180,7 @@ Factors balanced(const Factors& f, double theta_share, double w_share, int threa
 OwnHead cut_to(const OwnHead& head, Index logits, Index values) {
   const Index d = head.v.rows(), a = std::min(logits, head.q.cols()), b = std::min(values, head.v.cols());
   return {copy_of<double>(head.q.view().block(0, 0, head.q.rows(), a)),
-          copy_of<double>(head.k.view().block(0, 0, d, a)),
-          copy_of<double>(head.v.view().block(0, 0, d, b)),
+          copy_of<double>(head.k.view().block(0, 0, d, a)), copy_of<double>(head.v.view().block(0, 0, d, b)),
           copy_of<double>(head.o.view().block(0, 0, b, head.o.cols())), head.rotary};
 }
 

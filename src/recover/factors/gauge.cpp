@@ -94,7 +94,8 @@ void add_mixed(MatrixView<const double> z, MatrixView<const double> a, const Gro
   gemm(Trans::yes, Trans::no, -1.0, columns(a, group.at.k), columns(z, group.at.k), 1.0, along.view());
   for (Index j = 0; j < r; ++j)
     for (Index l = 0; l < r; ++l)
-      along(j, l) /= std::max(sizes[static_cast<std::size_t>(j)] + sizes[static_cast<std::size_t>(l)], 1e-300);
+      along(j, l) /=
+          std::max(sizes[static_cast<std::size_t>(j)] + sizes[static_cast<std::size_t>(l)], 1e-300);
   for (const Index q : group.q)
     gemm(Trans::no, Trans::no, 1.0, columns(z, q), std::as_const(along).view(), 0.0, columns(out, q));
   gemm(Trans::no, Trans::yes, -1.0, columns(z, group.at.k), std::as_const(along).view(), 0.0,

@@ -17,8 +17,11 @@ OwnHead diagonal(const std::vector<const OwnHead*>& heads) {
   const Index d = heads[0]->v.rows(), e = heads[0]->o.cols(), count = static_cast<Index>(heads.size());
   Index logits = 0, values = 0;
   for (const OwnHead* head : heads) logits += head->q.cols(), values += head->v.cols();
-  OwnHead out{Matrix<double>::zeros(count * d, logits), Matrix<double>(d, logits), Matrix<double>(d, values),
-              Matrix<double>::zeros(values, count * e), {}};
+  OwnHead out{Matrix<double>::zeros(count * d, logits),
+              Matrix<double>(d, logits),
+              Matrix<double>(d, values),
+              Matrix<double>::zeros(values, count * e),
+              {}};
   Index a = 0, b = 0;
   for (Index i = 0; i < count; ++i) {
     const OwnHead& head = *heads[static_cast<std::size_t>(i)];
@@ -52,9 +55,11 @@ double squares_of(const Matrix<double>& a, std::pair<Index, Index> pair) {
 // q_i k_i^* = (q_i c_i^*) k^*.
 void tie_pair(const std::vector<const OwnHead*>& heads, std::pair<Index, Index> pair, OwnHead& tall) {
   const Index d = tall.k.rows();
-  const OwnHead& most = **std::max_element(heads.begin(), heads.end(), [&](const OwnHead* a, const OwnHead* b) {
-    return squares_of(a->q, pair) * squares_of(a->k, pair) < squares_of(b->q, pair) * squares_of(b->k, pair);
-  });
+  const OwnHead& most =
+      **std::max_element(heads.begin(), heads.end(), [&](const OwnHead* a, const OwnHead* b) {
+        return squares_of(a->q, pair) * squares_of(a->k, pair) <
+               squares_of(b->q, pair) * squares_of(b->k, pair);
+      });
   const double size = std::max(squares_of(most.k, pair), 1e-300);
   for (Index row = 0; row < d; ++row) put(at(most.k, row, pair), row, pair, tall.k);
   for (std::size_t i = 0; i < heads.size(); ++i) {
@@ -82,7 +87,9 @@ OwnHead tall_of(const std::vector<const OwnHead*>& heads) {
   for (const OwnHead* head : heads)
     still.push_back({copy_of<double>(head->q.view().block(0, turned, d, logits - turned)),
                      copy_of<double>(head->k.view().block(0, turned, d, logits - turned)),
-                     copy_of(head->v), copy_of(head->o), {}});
+                     copy_of(head->v),
+                     copy_of(head->o),
+                     {}});
   for (const OwnHead& head : still) views.push_back(&head);
   const OwnHead rest = cut_to(balanced(diagonal(views)), logits - turned, values);
   copy_rows(rest.q.view(), out.q.view().block(0, turned, out.q.rows(), rest.q.cols()));
@@ -156,8 +163,8 @@ Factors from_tall(const std::vector<OwnHead>& tall, const backend::HeadRanks& li
     const Index d = group.k.rows(), count = group.q.rows() / d, e = group.o.cols() / count;
     for (Index i = 0; i < count; ++i)
       heads.push_back({copy_of<double>(group.q.view().block(i * d, 0, d, group.q.cols())), copy_of(group.k),
-                       copy_of(group.v),
-                       copy_of<double>(group.o.view().block(0, i * e, group.o.rows(), e)), group.rotary});
+                       copy_of(group.v), copy_of<double>(group.o.view().block(0, i * e, group.o.rows(), e)),
+                       group.rotary});
   }
   return assemble(heads, like);
 }

@@ -33,7 +33,7 @@ constexpr double kExplained = 1e-11;  // relative residual that rounding may lea
 constexpr double kAgreement = 0.05;   // relative distance at which two starts have found the same noisy heads
 constexpr double kAsGood = 1.2;       // times the error of the best start: what fewer equations may add
 constexpr double kWidestNoisyBar = 0.5;
-constexpr int kFewStarts = 2;  // where the search among all entries of Theta may follow
+constexpr int kFewStarts = 2;           // where the search among all entries of Theta may follow
 constexpr Index kMostPlaces = 1 << 24;  // entries of matrices for every head and distance: 128 MiB
 
 // Are all labels explained but for rounding?
@@ -268,8 +268,8 @@ bool recover_factors(const Split& given, const Units& given_units, const Recover
   if (squared_norm(given.train_y) == 0 || squared_norm(given.train_x) == 0) return false;
   certificate.variant = asked.variant();
   const bool is_simple = certificate.variant.plain() && !asked.kv_groups && given.train_lengths.empty();
-  require(is_simple || effort.context().machine.recovers_from_a_part(), option("backend"),
-          ": ", certificate.backend,
+  require(is_simple || effort.context().machine.recovers_from_a_part(), option("backend"), ": ",
+          certificate.backend,
           " given, but layers with a mask, biases, positions, padding or shared keys are recovered on the "
           "processor");
   const RecoverOptions options = with_rank(asked, given.train_x.cols);
@@ -300,7 +300,8 @@ bool recover_factors(const Split& given, const Units& given_units, const Recover
   }
   const bool late = !finished || effort.expired();
   certificate.status = status_of(search, judged.noise, judged.proof, late);
-  const bool dense_may_do = asked.rank == "auto" && !asked.kv_groups && split.train_x.cols <= kDenseFallback &&
+  const bool dense_may_do = asked.rank == "auto" && !asked.kv_groups &&
+                            split.train_x.cols <= kDenseFallback &&
                             effort.context().machine.recovers_all_entries();
   if (!is_certified(certificate.status) && !late && !(best.held_out_error < kProof) && dense_may_do) {
     certificate.residual_z = certificate.noise = certificate.smallest_singular_value = std::nullopt;

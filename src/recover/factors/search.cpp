@@ -30,8 +30,9 @@ constexpr double kSameNoise = 1.1;     // held-out errors this near one another 
 constexpr double kMoreEquations = 3;   // times, where those at hand make steps that are hard to solve
 constexpr double kTrimAt = 1e-8;       // relative squares at which surplus ranks show, and are trimmed
 constexpr double kMirrorHelps = 0.98;  // of the held-out error: pairs of columns that are kept mirrored
-constexpr double kSuspect = 0.02;      // share of what mirroring a pair would change that is missing in the labels
-constexpr double kTieBelow = 1e-3;     // held-out error at which heads share what they were made to share
+constexpr double kSuspect =
+    0.02;  // share of what mirroring a pair would change that is missing in the labels
+constexpr double kTieBelow = 1e-3;  // held-out error at which heads share what they were made to share
 
 constexpr PolishOptions kOn{.damping = 1e-5, .ridge = 1e-8};  // from where Newton has been
 
@@ -105,8 +106,8 @@ class Newton final : public Successor {
     keep(next, which);
     return next;
   }
-  // Pairs of columns that turn slowly come apart only once all else is there, which Newton does, in small steps
-  // at first. Where it ends without the heads, pairs that may be mirrored are.
+  // Pairs of columns that turn slowly come apart only once all else is there, which Newton does, in small
+  // steps at first. Where it ends without the heads, pairs that may be mirrored are.
   Polished newton_with_mirrors(const Factors& start, const PolishOptions& options) {
     Polished next = polish_enough(start, options, "polish");
     while (next.status != LmStatus::converged && !effort_.expired()) {
@@ -122,7 +123,8 @@ class Newton final : public Successor {
   Polished share(Polished found) {
     return timed_in(certificate_, "reduce", [&] {
       const Index groups = options_.kv_groups.value_or(0);
-      if (groups == 0 || layer_heads(found.factors) % groups != 0 || effort_.expired()) return std::move(found);
+      if (groups == 0 || layer_heads(found.factors) % groups != 0 || effort_.expired())
+        return std::move(found);
       Polished shared = polish_enough(tied(found.factors, groups), kOn, "tie");
       keep(found, Try::early);
       const double enough = std::max(kTieBelow, kSameNoise * found.factors.held_out_error);

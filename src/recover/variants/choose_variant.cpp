@@ -31,8 +31,7 @@ std::vector<RecoverOptions> usual_variants(const RecoverOptions& options, Index 
 
 }  // namespace
 
-void choose_variant(const Split& split, Effort& effort, RecoverOptions& options,
-                    Certificate& certificate) {
+void choose_variant(const Split& split, Effort& effort, RecoverOptions& options, Certificate& certificate) {
   const Whitening whitening = variant_whitening(split, effort.threads());
   const Split white = in_white(whitening, split);
   RecoverOptions chosen = options;

@@ -276,8 +276,8 @@ bool wants_variant(const RecoverOptions& options, const Examples& examples) {
 
 Whitening variant_whitening(const Split& split, int threads) { return whiten(split, threads); }
 
-void recover_variant(const Split& split, const Units& units,
-                     const RecoverOptions& options, Effort& effort, Recovery& recovery) {
+void recover_variant(const Split& split, const Units& units, const RecoverOptions& options, Effort& effort,
+                     Recovery& recovery) {
   Certificate& certificate = recovery.certificate;
   check_options(options, split.train_x.cols);
   certificate.variant = options.variant();
@@ -321,9 +321,10 @@ void recover_variant(const Split& split, const Units& units,
   describe({data, outside, best, proof, noise}, !finished || effort.expired(), recovery);
 }
 
-bool recover_uneven(const Split& split, const Units& units,
-                    const RecoverOptions& options, Effort& effort, Recovery& recovery) {
-  if (wants_factors(options, split.train_x.cols) || !takes_uneven(options, split, effort.threads())) return false;
+bool recover_uneven(const Split& split, const Units& units, const RecoverOptions& options, Effort& effort,
+                    Recovery& recovery) {
+  if (wants_factors(options, split.train_x.cols) || !takes_uneven(options, split, effort.threads()))
+    return false;
   Recovery whitened;
   recover_variant(split, units, options, effort, whitened);
   if (whitened.certificate.status != RecoveryStatus::recovered) return false;

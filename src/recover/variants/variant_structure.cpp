@@ -49,7 +49,8 @@ Side half(const VariantData& data, const VariantCandidate& c, bool second, int t
               count = second ? all - all / 2 : all / 2;
   std::vector<Index> lengths;
   if (!data.split.train_lengths.empty())
-    lengths.assign(data.split.train_lengths.begin() + first, data.split.train_lengths.begin() + first + count);
+    lengths.assign(data.split.train_lengths.begin() + first,
+                   data.split.train_lengths.begin() + first + count);
   return {c,
           data.split.train_x.block(first * k, 0, count * k, data.split.train_x.cols),
           data.split.train_y.block(first * k, 0, count * k, data.split.train_y.cols),
