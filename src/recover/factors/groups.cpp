@@ -4,6 +4,7 @@
 #include <complex>
 #include <utility>
 
+#include "linalg/blas.hpp"
 #include "linalg/svd.hpp"
 #include "linalg/vector_space.hpp"
 #include "recover/factors/biases.hpp"
