@@ -96,7 +96,7 @@ void add_recover(Command& app) {
                    "layer to write whatever the status (.npz: Theta, W, and certified, 1 or 0)");
   command.add_text("--certificate", a->certificate, "FILE", "certificate to write (.json), certified or not");
   command.add_options(a->recover, {"heads", "max-heads", "rank", "variant", "mask", "bias", "rotary",
-                                   "starts", "start", "method", "steps", "best-fit"});
+                                   "kv-groups", "starts", "start", "method", "steps", "best-fit"});
   command.add_options(a->recover.sculpt, {"sculpt-form", "span-form", "polish"});
   command.add_text("--span-out", a->span_output, "FILE",
                    "estimated span of Theta_i - Theta_j to write (.npz: span (m-1,d,d)); sculpt only");

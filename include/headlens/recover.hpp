@@ -54,7 +54,10 @@ struct RecoverOptions {
   Mask mask = Mask::none;
   bool bias = false;
   std::string rotary = "none";  // or as read_rotary() has it
-  int starts = 6;               // for each number of heads
+  // Groups of heads that share keys and values; empty: every head has its own. A layer of more groups is not
+  // recovered as one of fewer.
+  std::optional<Index> kv_groups;
+  int starts = 6;  // for each number of heads
   RecoverStart start = RecoverStart::random;
   int steps = 3000;       // of `gradient`, for each start
   bool best_fit = false;  // the best layer of `heads` heads for labels of any origin; never called recovered

@@ -91,6 +91,7 @@ class RecoverOptions:
     mask: str
     bias: bool
     rotary: str
+    kv_groups: int | None
     starts: int
     start: str
     steps: int

@@ -57,14 +57,14 @@ std::unique_ptr<FactorDescent> Backend::make_factor_descent(const LayerExamples&
                                                             const FactorValues&, const Context&) {
   throw_missing(*this, "recoveries in factors");
 }
-Matrix<double> Backend::apply_factors(MatrixView<const double>, Index, const HeadRanks&, const FactorValues&,
+Matrix<double> Backend::apply_factors(const LayerExamples&, const HeadRanks&, const FactorValues&,
                                       const Context&) {
   throw_missing(*this, "layers in factors");
 }
 double Backend::factor_squares(const LayerExamples& examples, const HeadRanks& ranks,
                                const FactorValues& values, const Context& context) {
   const MatrixView<const double> y = examples.y;
-  Matrix<double> left = apply_factors(examples.x, examples.tokens, ranks, values, context);
+  Matrix<double> left = apply_factors(examples, ranks, values, context);
   for (Index i = 0; i < y.rows; ++i)
     for (Index j = 0; j < y.cols; ++j)
       left(i, j) =

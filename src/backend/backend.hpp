@@ -96,7 +96,8 @@ class Backend {
 
   // Whether make_layer_problem() is there.
   virtual bool recovers_all_entries() const { return true; }
-  // Whether labels may be missing (LayerExamples::seen), and factors may have a mask and biases.
+  // Whether labels may be missing (LayerExamples::seen), and factors may have what HeadRanks::plain()
+  // excludes and padding.
   virtual bool recovers_from_a_part() const { return false; }
   // The recovery of so many heads from examples.
   virtual std::unique_ptr<LayerProblem> make_layer_problem(const LayerExamples& examples, Index heads,
@@ -115,8 +116,8 @@ class Backend {
                                                              const HeadRanks& ranks,
                                                              const FactorValues& start,
                                                              const Context& context);
-  // F (n k, e) of tokens x (n k, d), k to an example.
-  virtual Matrix<double> apply_factors(MatrixView<const double> x, Index tokens, const HeadRanks& ranks,
+  // F (n k, e) of the tokens of examples.
+  virtual Matrix<double> apply_factors(const LayerExamples& examples, const HeadRanks& ranks,
                                        const FactorValues& values, const Context& context);
   // |F - Y|^2 of examples. Where a machine does not override this, from apply_factors().
   virtual double factor_squares(const LayerExamples& examples, const HeadRanks& ranks,

@@ -3,14 +3,17 @@
 //
 //   Q_1 .. Q_m | K_1 .. K_m | V_1 .. V_m,        and O (b, e) stacks O_1 .. O_m.
 //
-// A layer with heads of rank r has 4 m d r unknowns in factors and 2 m d^2 in Theta and W.
+// A layer with heads of rank r has 4 m d r unknowns in factors and 2 m d^2 in Theta and W. Heads that share
+// keys and values have one K and one V per group, so that there are fewer columns.
 #pragma once
 
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <optional>
 #include <vector>
 
+#include "headlens/variant.hpp"
 #include "linalg/matrix.hpp"
 
 namespace headlens::backend {
@@ -24,11 +27,28 @@ struct HeadRanks {
   // the plain mean, V = (0, .., 0, 1)^T: its O is the constant of the layer, and the last rows of the other
   // V_i are zero.
   bool biased = false;
+  // Queries and keys are turned by their positions; a_i is one number for all heads that have logits.
+  std::optional<Rotary> rotary = {};
+  // So many heads, one after another, share K and V, and have the same a_i and b_i. The head that holds the
+  // constant is a group of its own.
+  Index shared = 1;
 
   Index heads() const { return static_cast<Index>(logits.size()); }
+  bool plain() const { return !causal && !biased && !rotary && shared == 1; }
+  Index turned_rank() const { return logits.empty() ? 0 : *std::max_element(logits.begin(), logits.end()); }
+  bool leads(Index head) const { return head % shared == 0; }  // the first of its group
+
   Index logit_columns() const { return std::accumulate(logits.begin(), logits.end(), Index{0}); }
-  Index value_columns() const { return std::accumulate(values.begin(), values.end(), Index{0}); }
-  Index parameter_columns() const { return 2 * logit_columns() + value_columns(); }
+  Index value_columns() const { return std::accumulate(values.begin(), values.end(), Index{0}); }  // of Phi
+  Index key_columns() const { return of_groups(logits); }
+  Index parameter_columns() const { return logit_columns() + key_columns() + of_groups(values); }
+
+ private:
+  Index of_groups(const std::vector<Index>& ranks) const {
+    Index out = 0;
+    for (std::size_t i = 0; i < ranks.size(); i += static_cast<std::size_t>(shared)) out += ranks[i];
+    return out;
+  }
 };
 
 // Q, K and V of one head lie in these columns of the parameters, O in the rows `o` of O.
@@ -39,15 +59,16 @@ struct HeadColumns {
 inline std::vector<HeadColumns> columns_of(const HeadRanks& ranks) {
   const Index a = ranks.logit_columns();
   std::vector<HeadColumns> out;
-  HeadColumns next{0, a, 2 * a, 0, 0, 0};
+  HeadColumns next{0, a, a + ranks.key_columns(), 0, 0, 0};
   for (std::size_t i = 0; i < ranks.logits.size(); ++i) {
     next.logits = ranks.logits[i];
     next.values = ranks.values[i];
     out.push_back(next);
     next.q += next.logits;
+    next.o += next.values;
+    if (!ranks.leads(static_cast<Index>(i) + 1)) continue;
     next.k += next.logits;
     next.v += next.values;
-    next.o += next.values;
   }
   return out;
 }

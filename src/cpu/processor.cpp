@@ -58,10 +58,10 @@ class Processor final : public backend::Backend {
                                                               const backend::Context& context) override {
     return std::make_unique<AdamDescent>(examples, ranks, start, context.threads, context.ranks);
   }
-  Matrix<double> apply_factors(MatrixView<const double> x, Index tokens, const backend::HeadRanks& ranks,
+  Matrix<double> apply_factors(const backend::LayerExamples& examples, const backend::HeadRanks& ranks,
                                const backend::FactorValues& values,
                                const backend::Context& context) override {
-    return cpu::apply_factors(x, tokens, ranks, values, context.threads);
+    return cpu::apply_factors(examples, ranks, values, context.threads);
   }
   std::unique_ptr<backend::Design> make_design(const FeatureSource& source, const Array& heads,
                                                const Context& context) override {

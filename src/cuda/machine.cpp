@@ -69,9 +69,9 @@ class Machine final : public backend::Backend {
                                                               const Context& context) override {
     return cuda::make_factor_descent(examples, ranks, start, context);
   }
-  Matrix<double> apply_factors(MatrixView<const double> x, Index tokens, const backend::HeadRanks& ranks,
+  Matrix<double> apply_factors(const backend::LayerExamples& examples, const backend::HeadRanks& ranks,
                                const backend::FactorValues& values, const Context& context) override {
-    return cuda::apply_factors(x, tokens, ranks, values, context.threads);
+    return cuda::apply_factors(examples.x, examples.tokens, ranks, values, context.threads);
   }
   double factor_squares(const backend::LayerExamples& examples, const backend::HeadRanks& ranks,
                         const backend::FactorValues& values, const Context& context) override {

@@ -110,9 +110,9 @@ class ShardedBackend final : public backend::Backend {
                                                               const Context& context) override {
     return sharded_descent(own_.make_factor_descent(examples, head_ranks, start, context), ranks_);
   }
-  Matrix<double> apply_factors(MatrixView<const double> x, Index tokens, const backend::HeadRanks& ranks,
+  Matrix<double> apply_factors(const backend::LayerExamples& examples, const backend::HeadRanks& ranks,
                                const backend::FactorValues& values, const Context& context) override {
-    return own_.apply_factors(x, tokens, ranks, values, alone(context));
+    return own_.apply_factors(examples, ranks, values, alone(context));
   }
   double factor_squares(const backend::LayerExamples& examples, const backend::HeadRanks& head_ranks,
                         const backend::FactorValues& values, const Context& context) override {

@@ -60,6 +60,12 @@ inline Matrix<double> transposed(MatrixView<const double> a) {
   return out;
 }
 
+inline Matrix<double> side_by_side(MatrixView<const double> a, MatrixView<const double> b) {
+  Matrix<double> out(a.rows, a.cols + b.cols);
+  copy_rows(a, out.view().block(0, 0, a.rows, a.cols));
+  copy_rows(b, out.view().block(0, a.cols, b.rows, b.cols));
+  return out;
+}
 // [f a, g b]
 inline Matrix<double> side_by_side(const Matrix<double>& a, double f, const Matrix<double>& b, double g) {
   Matrix<double> out(a.rows(), a.cols() + b.cols());

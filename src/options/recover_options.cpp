@@ -98,6 +98,13 @@ const std::vector<Option<RecoverOptions>>& options_of<RecoverOptions>() {
         .help = "rotary positions, as base=10000,layout=half (or interleaved), with share=0.5 where only a "
                 "part of the columns is turned; or none"},
        &O::rotary},
+      {{.name = "kv-groups",
+        .shown = "g",
+        .help = "groups of heads that share keys and values",
+        .nothing = "none",
+        .unset = "one per head",
+        .range = at_least(1)},
+       &O::kv_groups},
       {{.name = "starts", .shown = "R", .help = "starts for each number of heads", .range = at_least(1)},
        &O::starts},
       {{.name = "start",

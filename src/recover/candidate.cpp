@@ -32,11 +32,18 @@ Split hold_out(const Examples& examples) {
     out.train_seen = {seen, train * k, e};
     out.held_seen = {seen + train * k * e, held * k, e};
   }
+  if (!examples.lengths.empty()) {
+    out.train_lengths.assign(examples.lengths.begin(), examples.lengths.begin() + train);
+    out.held_lengths.assign(examples.lengths.begin() + train, examples.lengths.end());
+  }
   return out;
 }
 
 double Split::labels() const {
-  return is_partial() ? squared_norm(train_seen) : static_cast<double>(train_y.rows * train_y.cols);
+  double out = is_partial() ? squared_norm(train_seen) : static_cast<double>(train_y.rows * train_y.cols);
+  for (const Index length : train_lengths)  // labels of padding are not said to be missing
+    out -= static_cast<double>(train_y.cols * (tokens - length));
+  return out;
 }
 
 Split Split::first_rows(Index rows) const {
@@ -44,6 +51,7 @@ Split Split::first_rows(Index rows) const {
   out.train_x = train_x.block(0, 0, rows, train_x.cols);
   out.train_y = train_y.block(0, 0, rows, train_y.cols);
   if (is_partial()) out.train_seen = train_seen.block(0, 0, rows, train_y.cols);
+  if (!train_lengths.empty()) out.train_lengths.resize(static_cast<std::size_t>(rows / tokens));
   return out;
 }
 

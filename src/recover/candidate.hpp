@@ -19,11 +19,12 @@ struct Split {
   Index tokens = 0;
   // Where labels are missing, (n k, e) as y: 1 for those that are there, 0 for the others, where y is 0.
   MatrixView<const double> train_seen = {}, held_seen = {};
+  std::vector<Index> train_lengths = {}, held_lengths = {};  // empty where all examples have all tokens
 
-  backend::LayerExamples train() const { return {train_x, train_y, tokens, {}, {}, train_seen}; }
-  backend::LayerExamples held() const { return {held_x, held_y, tokens, {}, {}, held_seen}; }
+  backend::LayerExamples train() const { return {train_x, train_y, tokens, {}, train_lengths, train_seen}; }
+  backend::LayerExamples held() const { return {held_x, held_y, tokens, {}, held_lengths, held_seen}; }
   bool is_partial() const { return train_seen.rows > 0; }
-  double labels() const;               // that the training examples have
+  double labels() const;               // that the training examples have, none in rows of padding
   Split first_rows(Index rows) const;  // of the training examples
 };
 // Sets to zero what is no label.

@@ -87,7 +87,8 @@ void test_noisy(const Split& split, const Units& units, const Starts& starts, Ef
   found.challenge.leaves_noise = white.is_noise();
   certificate.residual_z = std::max(std::abs(white.between_tokens), white.with_functions);
   if (found.challenge.leaves_noise) {  // of a layer whose logits depend on places, say
-    const double z = distance_structure(split, found.best.theta, found.best.w, effort.threads());
+    const double z =
+        distance_structure(split, unpack_layer(found.best.theta, found.best.w), effort.threads());
     found.challenge.leaves_noise = z < kStructure;
     if (z >= kStructure) certificate.residual_z = std::max(*certificate.residual_z, z);
   }
@@ -236,9 +237,11 @@ Index missing_labels(const Examples& examples) {
   return std::count(examples.seen.data<double>(), examples.seen.data<double>() + examples.seen.size(), 0.0);
 }
 
-// What all ranks do together: the search in factors. Everything else is for rank 0 alone.
+// What all ranks do together: the search in factors. Everything else is for rank 0 alone, and so are
+// positions, padding and shared keys.
 bool is_shared(const Examples& examples, const RecoverOptions& options) {
   return wants_factors(options, examples.dim()) && options.choice == VariantChoice::given &&
+         options.rotary == "none" && !options.kv_groups && examples.lengths.size() == 0 &&
          !wants_variant(options, examples);
 }
 
@@ -276,16 +279,17 @@ Recovery recover_layer(const Examples& examples, const RecoverOptions& asked, co
   require(certificate.missing_labels == 0 || effort.context().machine.recovers_from_a_part(),
           "Y: ", certificate.missing_labels, " labels are missing, and the back end ", certificate.backend,
           " needs all of them; leave out ", option("backend"));
-  if (options.choice == VariantChoice::automatic) choose_variant(scaled, split, effort, options, certificate);
+  if (options.choice == VariantChoice::automatic) choose_variant(split, effort, options, certificate);
+  const bool simple = !split.is_partial() && options.variant().plain() && split.train_lengths.empty();
   const bool is_variant =
-      wants_variant(options, examples) || recover_uneven(scaled, split, units, options, effort, recovery);
-  if (wants_variant(options, examples)) recover_variant(scaled, split, units, options, effort, recovery);
+      wants_variant(options, examples) || recover_uneven(split, units, options, effort, recovery);
+  if (wants_variant(options, examples)) recover_variant(split, units, options, effort, recovery);
   const bool in_factors = !is_variant && any_layer && wants_factors(options, examples.dim()) &&
                           recover_factors(split, units, options, effort, recovery);
   if (!any_layer)
     learn_parity(split, options, effort, recovery);
-  else if (!in_factors && !is_variant && (split.is_partial() || !options.variant().plain()))
-    recover_variant(scaled, split, units, options, effort, recovery);
+  else if (!in_factors && !is_variant && !simple)
+    recover_variant(split, units, options, effort, recovery);
   else if (!in_factors && !is_variant)
     recover_heads(split, units, options, effort, recovery);
   certificate.trials.push_back({certificate.heads, certificate.train_error, certificate.held_out_error});
@@ -318,6 +322,7 @@ bool is_shown_alone(RecoverMethod method) {
 LayerVariant RecoverOptions::variant() const {
   LayerVariant out{mask, bias};
   if (rotary != "none") out.rotary = read_rotary(rotary);
+  out.kv_groups = kv_groups.value_or(0);
   return out;
 }
 
@@ -329,6 +334,12 @@ void RecoverOptions::validate() const {
   require((choice == VariantChoice::given && variant().plain()) || method == RecoverMethod::varpro,
           option("method"), ": ", name(method),
           " given, but layers with a mask, biases or rotary positions are recovered by varpro alone");
+  require(!kv_groups || (method == RecoverMethod::varpro && !best_fit && start == RecoverStart::random &&
+                         rank != "full"),
+          option("kv-groups"), ": ", kv_groups.value_or(0),
+          " given, but only method varpro from random starts looks for factors that heads share");
+  require(!kv_groups || !heads || *heads % *kv_groups == 0, option("kv-groups"), ": ", kv_groups.value_or(0),
+          " given, which does not divide the number of heads, ", heads.value_or(0));
   require(steps == RecoverOptions{}.steps || method == RecoverMethod::gradient, option("steps"), ": ", steps,
           " given, but only method gradient counts them; the method is ", name(method));
   const bool plain_sculpting =

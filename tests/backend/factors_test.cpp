@@ -23,7 +23,7 @@ TEST_P(FactorContract, LayerAgreesWithTheLoops) {
   for (const Shape& s : shapes()) {
     const Input in(s, 1);
     const backend::FactorValues values{copy_of(in.parameters), copy_of(in.o)};
-    const Matrix<double> f = context.machine.apply_factors(in.x, s.tokens, s.ranks, values, context);
+    const Matrix<double> f = context.machine.apply_factors(in.examples(), s.ranks, values, context);
     const Phi phi = phi_of(in, in.parameters);
     double squares = 0;
     for (Index row = 0; row < f.rows(); ++row)

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <complex>
 
 #include "base/random.hpp"
 #include "cpu/layer/factor_curvature.hpp"
@@ -24,6 +25,7 @@ Matrix<double> drawn_matrix(Index rows, Index cols, double size, Stream& stream)
 struct FactorCase {
   Index examples, tokens, dim, outputs;
   backend::HeadRanks ranks;
+  std::vector<Index> lengths = {};
 };
 
 std::vector<FactorCase> factor_cases() {
@@ -32,7 +34,11 @@ std::vector<FactorCase> factor_cases() {
           {40, 7, 5, 5, {{0, 2, 5}, {5, 1, 2}}},
           {21, 3, 9, 2, {{4, 4, 4, 4}, {2, 2, 2, 2}}},
           {20, 6, 5, 3, {{2, 3}, {1, 4}, true}},
-          {20, 4, 5, 3, {{2, 3, 0}, {2, 2, 1}, true, true}}};
+          {20, 4, 5, 3, {{2, 3, 0}, {2, 2, 1}, true, true}},
+          {6, 5, 5, 3, {{4, 4}, {2, 3}, true, false, Rotary{100, RotaryLayout::half, 1}}},
+          {5, 4, 5, 3, {{4, 0, 4}, {2, 3, 1}, false, false, Rotary{10, RotaryLayout::interleaved, 0.5}}},
+          {7, 4, 6, 3, {{3, 3, 2, 2}, {1, 1, 2, 2}, false, false, {}, 2}, {4, 2, 3, 1, 4, 2, 3}},
+          {5, 5, 6, 3, {{2, 2, 2, 2, 0}, {3, 3, 1, 1, 1}, true, true, Rotary{}, 2}, {5, 2, 3, 1, 4}}};
 }
 
 struct FactorInput {
@@ -49,14 +55,14 @@ struct FactorInput {
     for (Index i = 0; i < x.rows() && c.ranks.biased; ++i) x(i, c.dim - 1) = 1;
     o = drawn_matrix(c.ranks.value_columns(), c.outputs, 0.7, stream);
   }
-  backend::LayerExamples examples() const { return {x.view(), y.view(), shape.tokens}; }
+  backend::LayerExamples examples() const { return {x.view(), y.view(), shape.tokens, {}, shape.lengths}; }
 };
 
 // sum_b softmax_b(<Q^T x_a, K^T x_b>) V^T x_b, one head, one row, one column at a time.
 Matrix<double> reference_phi(const FactorInput& p, const Matrix<double>& parameters) {
   const FactorCase& c = p.shape;
   const Index k = c.tokens;
-  Matrix<double> phi(c.examples * k, c.ranks.value_columns());
+  Matrix<double> phi = Matrix<double>::zeros(c.examples * k, c.ranks.value_columns());
   const std::vector<backend::HeadColumns> columns = backend::columns_of(c.ranks);
   const auto projected = [&](Index row, Index column) {
     double sum = 0;
@@ -68,10 +74,22 @@ Matrix<double> reference_phi(const FactorInput& p, const Matrix<double>& paramet
       for (Index a = 0; a < k; ++a) {
         std::vector<double> weight(static_cast<std::size_t>(k));
         double total = 0;
-        for (Index b = 0; b < (c.ranks.causal ? a + 1 : k); ++b) {
+        const Index length = c.lengths.empty() ? k : c.lengths[static_cast<std::size_t>(example)];
+        if (a >= length) continue;  // rows of padding are zero
+        for (Index b = 0; b < (c.ranks.causal ? a + 1 : length); ++b) {
           double logit = 0;
-          for (Index j = 0; j < h.logits; ++j)
-            logit += projected(example * k + a, h.q + j) * projected(example * k + b, h.k + j);
+          const auto query = [&](Index j) { return projected(example * k + a, h.q + j); };
+          const auto key = [&](Index j) { return projected(example * k + b, h.k + j); };
+          const Index pairs = c.ranks.rotary && h.logits > 0 ? c.ranks.rotary->pairs(h.logits) : 0;
+          for (Index j = 0; j < pairs; ++j) {  // Re (q e^{i a f}) (k e^{i b f})^*
+            const auto [one, other] = c.ranks.rotary->columns(j, h.logits);
+            const std::complex<double> turn =
+                std::polar(1.0, double(a - b) * c.ranks.rotary->frequency(j, h.logits));
+            logit += (std::complex<double>(query(one), query(other)) * turn *
+                      std::complex<double>(key(one), -key(other)))
+                         .real();
+          }
+          for (Index j = 2 * pairs; j < h.logits; ++j) logit += query(j) * key(j);
           total += weight[static_cast<std::size_t>(b)] = std::exp(logit);
         }
         for (Index j = 0; j < h.values; ++j) {
@@ -87,7 +105,7 @@ Matrix<double> reference_phi(const FactorInput& p, const Matrix<double>& paramet
 TEST(FactorMap, AgreesWithTheObviousLoops) {
   for (const FactorCase& c : factor_cases()) {
     const FactorInput p(c, 1);
-    const FactorMap<double> map(p.x.view(), c.tokens, c.ranks, 2);
+    const FactorMap<double> map(p.x.view(), c.tokens, c.ranks, c.lengths, 2);
     Matrix<double> z = map.make_activations(), attention = map.make_attention(), phi = map.make_phi();
     map.evaluate(p.parameters, z, attention, phi);
     const Matrix<double> expected = reference_phi(p, p.parameters);
@@ -101,7 +119,7 @@ TEST(FactorMap, DerivativeIsTheLimitOfDifferences) {
     const FactorInput p(c, 2);
     Stream stream(3, "direction");
     const Matrix<double> direction = drawn_matrix(c.dim, c.ranks.parameter_columns(), 1, stream);
-    const FactorMap<double> map(p.x.view(), c.tokens, c.ranks, 1);
+    const FactorMap<double> map(p.x.view(), c.tokens, c.ranks, c.lengths, 1);
     Matrix<double> z = map.make_activations(), attention = map.make_attention(), phi = map.make_phi(),
                    moved = map.make_phi();
     map.evaluate(p.parameters, z, attention, phi);
@@ -122,7 +140,7 @@ TEST(FactorMap, AdjointBelongsToTheDerivative) {
     Stream stream(5, "adjoint");
     Matrix<double> direction = drawn_matrix(c.dim, c.ranks.parameter_columns(), 1, stream);
     backend::pin(c.ranks, direction.view());  // the adjoint has no part in what is fixed
-    const FactorMap<double> map(p.x.view(), c.tokens, c.ranks, 2);
+    const FactorMap<double> map(p.x.view(), c.tokens, c.ranks, c.lengths, 2);
     Matrix<double> z = map.make_activations(), attention = map.make_attention(), phi = map.make_phi(),
                    moved = map.make_phi(), back(c.dim, c.ranks.parameter_columns());
     const Matrix<double> g = drawn_matrix(phi.rows(), phi.cols(), 1, stream);

@@ -9,7 +9,9 @@
 #include "headlens/recover.hpp"
 #include "linalg/vector_space.hpp"
 #include "recover/factors/challenge.hpp"
+#include "recover/factors/content.hpp"
 #include "recover/factors/gauge.hpp"
+#include "recover/factors/groups.hpp"
 #include "recover/factors/match.hpp"
 #include "recover/factors/merge.hpp"
 #include "recover/factors/whiten.hpp"
@@ -163,6 +165,123 @@ TEST(Factors, GaugeIsAProjectionThatMovesNoHead) {
   for (Index i = 0; i < before.theta.size(); ++i) EXPECT_NEAR(before.theta.at(i), after.theta.at(i), 1e-10);
 }
 
+// Layers of every kind: with positions that turn some or all columns, and with heads that share keys and
+// values.
+std::vector<Factors> turned_and_shared() {
+  std::vector<Factors> out;
+  for (const bool turns : {false, true})
+    for (const double share : {1.0, 0.5})
+      for (const Index shared : {1, 2}) {
+        if (!turns && share < 1) continue;
+        Factors f = random_factors(8, 5, 4, 4, 31, 0);
+        if (turns) f.ranks.rotary = Rotary{100, RotaryLayout::half, share};
+        std::vector<OwnHead> heads;
+        for (Index i = 0; i < 4; ++i) {
+          heads.push_back(own_head(f, i));
+          for (double* q = heads.back().q.data(); q != heads.back().q.data() + 32; ++q) *q *= 2;
+          if (i % shared == 0) continue;
+          heads.back().k = copy_of(heads[static_cast<std::size_t>(i) - 1].k);
+          heads.back().v = copy_of(heads[static_cast<std::size_t>(i) - 1].v);
+        }
+        backend::HeadRanks like = f.ranks;
+        like.shared = shared;
+        out.push_back(assemble(heads, like));
+      }
+  return out;
+}
+
+// What a layer makes of some tokens.
+Matrix<double> outputs_of(const Factors& f) {
+  Stream stream(32, "tokens");
+  Matrix<double> x(60, 8);
+  for (Index i = 0; i < x.rows() * x.cols(); ++i) x.data()[i] = stream.normal();
+  const Execution execution;
+  Effort effort(RecoverOptions{}, execution);
+  return effort.context().machine.apply_factors({.x = x.view(), .y = {}, .tokens = 6}, f.ranks, f.values,
+                                                effort.context());
+}
+
+double apart(const Matrix<double>& a, const Matrix<double>& b) {
+  double worst = 0;
+  for (Index i = 0; i < a.rows() * a.cols(); ++i)
+    worst = std::max(worst, std::abs(a.data()[i] - b.data()[i]));
+  return worst;
+}
+
+TEST(Factors, BalancedFormsAndGaugeChangeNoOutput) {
+  for (const Factors& f : turned_and_shared()) {
+    const Factors b = balanced(f);
+    EXPECT_EQ(b.ranks.parameter_columns(), f.ranks.parameter_columns());
+    EXPECT_LT(apart(outputs_of(f), outputs_of(b)), 1e-13);
+    Stream stream(33, "direction");
+    Matrix<double> a(8, b.ranks.parameter_columns());
+    for (Index i = 0; i < a.rows() * a.cols(); ++i) a.data()[i] = stream.normal();
+    const Matrix<double> once = gauge_part(b, a.view()), twice = gauge_part(b, once.view());
+    EXPECT_GT(squared_norm(once), 0.1);
+    EXPECT_LT(apart(once, twice), 1e-12);
+    // V B moves W = V O unless O follows; of Q and K alone the outputs stay to first order.
+    Factors moved = copy_of(b);
+    for (Index i = 0; i < 8; ++i)
+      for (Index j = 0; j < b.ranks.logit_columns() + b.ranks.key_columns(); ++j)
+        moved.values.parameters(i, j) += 1e-6 * once(i, j);
+    EXPECT_LT(apart(outputs_of(b), outputs_of(moved)), 1e-9);
+  }
+}
+
+// Contents of heads do not depend on the factors: |a - b|^2 from products, for a head and another gauge of
+// it.
+TEST(Factors, ContentsOfTurnedHeadsDoNotDependOnTheGauge) {
+  for (const Factors& f : turned_and_shared()) {
+    const Factors b = balanced(f);
+    for (Index i = 0; i < f.heads(); ++i) {
+      const HeadFactors one = head_of(f, i), other = head_of(b, i);
+      EXPECT_NEAR(theta_cosine(one, other), 1, 1e-13);
+      EXPECT_NEAR(theta_norm(one), theta_norm(other), 1e-12 * theta_norm(one));
+      EXPECT_LT(std::abs(theta_cosine(one, head_of(b, (i + 1) % f.heads()))), 0.99);
+      // The error of a content along a direction is its first-order change.
+      Matrix<double> direction(8, f.ranks.parameter_columns());
+      Stream stream(34, "direction", static_cast<std::uint64_t>(i));
+      for (Index j = 0; j < direction.rows() * direction.cols(); ++j) direction.data()[j] = stream.normal();
+      Factors moved = copy_of(f);
+      add(1e-5, direction, moved.values.parameters);
+      const Products change = content_error(f, direction, i);
+      const double expected = 1e-5 * std::sqrt(product_of(change, change));
+      const double squares = theta_product(one, one) + std::pow(theta_norm(head_of(moved, i)), 2) -
+                             2 * theta_product(one, head_of(moved, i));
+      EXPECT_NEAR(std::sqrt(squares), expected, 1e-3 * expected);
+    }
+  }
+}
+
+// Heads of groups in any order, each in a gauge of its own: made to share, they are the layer again.
+TEST(Factors, HeadsOfGroupsAreFoundAndTied) {
+  for (const Factors& f : turned_and_shared()) {
+    if (f.ranks.shared == 1) continue;
+    backend::HeadRanks alone = f.ranks;
+    alone.shared = 1;
+    std::vector<OwnHead> mixed;
+    for (const Index i : {2, 0, 3, 1}) {
+      OwnHead head = own_head(f, i);
+      const double c = 0.8, s = 0.6, size = 1.5 + static_cast<double>(i);  // a complex number for every pair
+      const Index pairs = head.view().pairs();
+      for (Index j = 0; j < pairs; ++j) {
+        const auto [one, other] = f.ranks.rotary->columns(j, 4);
+        for (Matrix<double>* part : {&head.q, &head.k})
+          for (Index row = 0; row < 8; ++row) {
+            const double a = (*part)(row, one), b = (*part)(row, other);
+            const double scale = part == &head.q ? size : 1 / size;
+            (*part)(row, one) = scale * (a * c - b * s);
+            (*part)(row, other) = scale * (a * s + b * c);
+          }
+      }
+      mixed.push_back(balanced(head));
+    }
+    const Factors found = tied(assemble(mixed, alone), 2);
+    EXPECT_EQ(found.ranks.shared, 2);
+    EXPECT_LT(apart(outputs_of(found), outputs_of(f)), 1e-12);
+  }
+}
+
 // Tokens of very different sizes, mixed: whitened ones have covariance one, and heads come back.
 TEST(Factors, WhiteningIsUndone) {
   const Index n = 400, k = 3, d = 5;
@@ -188,10 +307,9 @@ TEST(Factors, WhiteningIsUndone) {
   RecoverOptions options;
   const Execution execution;
   Effort effort(options, execution);
-  const Matrix<double> one = effort.context().machine.apply_factors(white.held_x, k, inner.ranks,
-                                                                    inner.values, effort.context()),
-                       other = effort.context().machine.apply_factors(split.held_x, k, outer.ranks,
-                                                                      outer.values, effort.context());
+  const backend::Context& on = effort.context();
+  const Matrix<double> one = on.machine.apply_factors(white.held(), inner.ranks, inner.values, on),
+                       other = on.machine.apply_factors(split.held(), outer.ranks, outer.values, on);
   for (Index i = 0; i < one.rows() * one.cols(); ++i) EXPECT_NEAR(one.data()[i], other.data()[i], 1e-9);
 }
 

@@ -48,6 +48,28 @@ void add_bends(MatrixView<const double> p, MatrixView<const double> g, MatrixVie
   }
 }
 
+void forget_turns(const backend::HeadRanks& ranks, Matrix<double>& moment) {
+  if (!ranks.rotary) return;
+  const Index r = moment.rows(), pairs = ranks.rotary->pairs(r);
+  for (Index i = 0; i < r; ++i)
+    for (Index j = 0; j < r; ++j)
+      if (i != j) moment(i, j) = 0;
+  for (Index j = 0; j < pairs; ++j) {
+    const auto [one, other] = ranks.rotary->columns(j, r);
+    moment(one, one) = moment(other, other) = 0.5 * (moment(one, one) + moment(other, other));
+  }
+}
+
+double trace(const Matrix<double>& a) {
+  double out = 0;
+  for (Index i = 0; i < a.rows(); ++i) out += a(i, i);
+  return out;
+}
+
+void divide(double by, Matrix<double>& a) {
+  for (Index i = 0; i < a.rows() * a.cols(); ++i) a.data()[i] /= std::max(by, 1e-300);
+}
+
 }  // namespace
 
 FactorCurvature::Spectrum FactorCurvature::identity(Index size) {
@@ -63,15 +85,16 @@ FactorCurvature::Spectrum FactorCurvature::spectrum_of(MatrixView<const double> 
   return {std::move(eigen.values), std::move(eigen.vectors)};
 }
 
-FactorCurvature::LogitMoments FactorCurvature::logit_moments(const FactorProblem& problem,
-                                                             const FactorPoint& point, Index head) {
+void FactorCurvature::logit_moments(const FactorProblem& problem, const FactorPoint& point, Index head,
+                                    Moments& out) {
   const HeadColumns c = backend::columns_of(problem.head_ranks())[static_cast<std::size_t>(head)];
   const Index d = problem.dim(), k = problem.tokens(), examples = problem.rows() / k, m = problem.heads();
   const Index step = std::max<Index>(1, examples * problem.ranks().size() / kSampled);
   const Matrix<double> oo =
       product(Trans::no, Trans::yes, point.w.view().block(c.o, 0, c.values, point.w.cols()),
               point.w.view().block(c.o, 0, c.values, point.w.cols()));
-  LogitMoments out{Matrix<double>::zeros(c.logits, c.logits), Matrix<double>::zeros(d, d)};
+  out.keys = Matrix<double>::zeros(c.logits, c.logits);
+  out.tokens = Matrix<double>::zeros(d, d);
   out.rows = static_cast<double>(problem.rows());
   for (Index example = 0; example < examples; example += step) {
     const Index row = example * k;
@@ -86,29 +109,26 @@ FactorCurvature::LogitMoments FactorCurvature::logit_moments(const FactorProblem
     const MatrixView<const double> x = problem.x().block(row, 0, k, d);
     const Matrix<double> bent_tokens = product(Trans::no, Trans::no, weighed.view(), x);
     gemm(Trans::yes, Trans::no, 1.0, x, bent_tokens.view(), 1.0, out.tokens.view());
-    out.queries += squared_norm(part(c.q, c.logits));
+    out.squares += squared_norm(part(c.q, c.logits));
     out.taken += static_cast<double>(k);
   }
-  return out;
 }
 
-void FactorCurvature::refresh_logits(const FactorProblem& problem, const FactorPoint& point, Index head,
-                                     LogitMoments moments) {
+void FactorCurvature::scale_logit_moments(const FactorProblem& problem, const FactorPoint& point, Index head,
+                                          Moments& out) {
   const HeadColumns c = backend::columns_of(problem.head_ranks())[static_cast<std::size_t>(head)];
   const Index d = problem.dim();
-  Matrix<double>&keys = moments.keys, &tokens = moments.tokens;
+  Matrix<double>&keys = out.keys, &tokens = out.tokens;
   const MatrixView<const double> q = point.parameters.view().block(0, c.q, d, c.logits);
-  const Matrix<double> qq = product(Trans::yes, Trans::no, q, q);
-  for (Index i = 0; i < keys.rows() * keys.cols(); ++i) keys.data()[i] *= moments.rows / moments.taken;
-  for (Index i = 0; i < d * d; ++i) tokens.data()[i] *= moments.rows / std::max(moments.queries, 1e-300);
-  Block &query_block = blocks_[static_cast<std::size_t>(3 * head)],
-        &key_block = blocks_[static_cast<std::size_t>(3 * head + 1)];
-  query_block = {c.q, {std::vector<double>(static_cast<std::size_t>(d), 1.0), {}}, spectrum_of(keys.view())};
-  key_block = {c.k, spectrum_of(tokens.view()), spectrum_of(qq.view())};
+  out.queries = product(Trans::yes, Trans::no, q, q);
+  for (Index i = 0; i < keys.rows() * keys.cols(); ++i) keys.data()[i] *= out.rows / out.taken;
+  for (Index i = 0; i < d * d; ++i) tokens.data()[i] *= out.rows / std::max(out.squares, 1e-300);
+  forget_turns(problem.head_ranks(), keys);
+  forget_turns(problem.head_ranks(), out.queries);
 }
 
-void FactorCurvature::refresh_values(const FactorProblem& problem, const FactorPoint& point,
-                                     MatrixView<const float> q, Index head) {
+void FactorCurvature::value_moments(const FactorProblem& problem, const FactorPoint& point,
+                                    MatrixView<const float> q, Index head, Moments& out) const {
   const HeadColumns c = backend::columns_of(problem.head_ranks())[static_cast<std::size_t>(head)];
   const Index d = problem.dim(), k = problem.tokens(), examples = problem.rows() / k, m = problem.heads();
   Matrix<float> pooled(problem.rows(), d);  // rows p_a X
@@ -120,12 +140,39 @@ void FactorCurvature::refresh_values(const FactorProblem& problem, const FactorP
       for (Index j = 0; j < d; ++j) pooled(example * k + i, j) = static_cast<float>(rows(i, j));
   });
   project_out<float>(problem.ranks(), q, threads_, pooled.view());
-  Matrix<double> gram = Matrix<double>::zeros(d, d);
-  add_inner(std::as_const(pooled).view(), gram.view(), threads_);
-  sum_over(problem.ranks(), gram.view());
+  out.pooled = Matrix<double>::zeros(d, d);
+  add_inner(std::as_const(pooled).view(), out.pooled.view(), threads_);
+  sum_over(problem.ranks(), out.pooled.view());
   const MatrixView<const double> o = point.w.view().block(c.o, 0, c.values, point.w.cols());
-  blocks_[static_cast<std::size_t>(3 * head + 2)] = {
-      c.v, spectrum_of(gram.view()), spectrum_of(product(Trans::no, Trans::yes, o, o).view())};
+  out.outputs = product(Trans::no, Trans::yes, o, o);
+}
+
+void FactorCurvature::set_blocks(Index head, std::vector<Moments>& moments) {
+  const auto at = static_cast<std::size_t>(head);
+  const HeadColumns c = backend::columns_of(ranks_)[at];
+  const Index d = moments[at].tokens.rows();
+  blocks_[3 * at] = {
+      c.q, {std::vector<double>(static_cast<std::size_t>(d), 1.0), {}}, spectrum_of(moments[at].keys.view())};
+  if (!ranks_.leads(head)) return;
+  Moments& all = moments[at];
+  const std::size_t end = std::min(moments.size(), at + static_cast<std::size_t>(ranks_.shared));
+  if (end > at + 1) {
+    for (Moments* each = &all; each != moments.data() + end; ++each) {
+      const double keys = trace(each->queries), values = trace(each->outputs), before = each == &all ? 0 : 1;
+      for (Index i = 0; i < d * d; ++i) {
+        all.tokens.data()[i] = before * all.tokens.data()[i] + keys * each->tokens.data()[i];
+        all.pooled.data()[i] = before * all.pooled.data()[i] + values * each->pooled.data()[i];
+      }
+    }
+    for (Moments* each = &all + 1; each != moments.data() + end; ++each) {
+      add(1.0, each->queries, all.queries);
+      add(1.0, each->outputs, all.outputs);
+    }
+    divide(trace(all.queries), all.tokens);
+    divide(trace(all.outputs), all.pooled);
+  }
+  blocks_[3 * at + 1] = {c.k, spectrum_of(all.tokens.view()), spectrum_of(all.queries.view())};
+  blocks_[3 * at + 2] = {c.v, spectrum_of(all.pooled.view()), spectrum_of(all.outputs.view())};
 }
 
 void FactorCurvature::refresh(const FactorProblem& problem, const FactorPoint& point,
@@ -134,19 +181,39 @@ void FactorCurvature::refresh(const FactorProblem& problem, const FactorPoint& p
   threads_ = problem.threads();
   ranks_ = problem.head_ranks();
   blocks_ = std::vector<Block>(static_cast<std::size_t>(3 * m));
-  for (Index head = 0; head < m; ++head) refresh_values(problem, point, tangent.orthonormal(), head);
-  std::vector<LogitMoments> moments(static_cast<std::size_t>(m));
-  parallel_for(threads_, m, [&](Index head, int) {
-    moments[static_cast<std::size_t>(head)] = logit_moments(problem, point, head);
-  });
-  for (LogitMoments& each : moments) {
+  std::vector<Moments> moments(static_cast<std::size_t>(m));
+  const auto of = [&](Index head) -> Moments& { return moments[static_cast<std::size_t>(head)]; };
+  for (Index head = 0; head < m; ++head) value_moments(problem, point, tangent.orthonormal(), head, of(head));
+  parallel_for(threads_, m, [&](Index head, int) { logit_moments(problem, point, head, of(head)); });
+  for (Moments& each : moments) {
     sum_over(problem.ranks(), each.keys.view());
     sum_over(problem.ranks(), each.tokens.view());
-    for (double* number : {&each.queries, &each.taken, &each.rows}) *number = problem.ranks().sum(*number);
+    for (double* number : {&each.squares, &each.taken, &each.rows}) *number = problem.ranks().sum(*number);
   }
-  parallel_for(threads_, m, [&](Index head, int) {
-    refresh_logits(problem, point, head, std::move(moments[static_cast<std::size_t>(head)]));
+  parallel_for(threads_, m, [&](Index head, int) { scale_logit_moments(problem, point, head, of(head)); });
+  const auto groups = (m + ranks_.shared - 1) / ranks_.shared;
+  parallel_for(threads_, groups, [&](Index group, int) {
+    const Index end = std::min(m, (group + 1) * ranks_.shared);
+    for (Index head = group * ranks_.shared; head < end; ++head) set_blocks(head, moments);
   });
+  refresh_slow(problem, point);
+}
+
+void FactorCurvature::refresh_slow(const FactorProblem& problem, const FactorPoint& point) {
+  slow_.clear();
+  if (!ranks_.rotary) return;
+  std::vector<std::optional<SlowTurns>> made(static_cast<std::size_t>(ranks_.heads()));
+  parallel_for(threads_, ranks_.heads(), [&](Index head, int) {
+    if (ranks_.leads(head)) made[static_cast<std::size_t>(head)].emplace(problem, point, head);
+  });
+  for (std::optional<SlowTurns>& each : made)
+    if (each) slow_.push_back(std::move(*each));
+}
+
+void FactorCurvature::shift(double mu) {
+  mu_ = mu;
+  parallel_for(threads_, static_cast<Index>(slow_.size()),
+               [&](Index i, int) { slow_[static_cast<std::size_t>(i)].shift(mu); });
 }
 
 // a -> L (L^T a R / (left right^T + mu)) R^T
@@ -174,6 +241,12 @@ Matrix<T> FactorCurvature::apply(const Matrix<T>& a) const {
     apply_block(block,
                 work.view().block(0, block.first, a.rows(), static_cast<Index>(block.right.values.size())));
   });
+  if (!slow_.empty()) {
+    Matrix<double> given(a.rows(), a.cols());
+    for (Index i = 0; i < a.rows() * a.cols(); ++i) given.data()[i] = static_cast<double>(a.data()[i]);
+    parallel_for(threads_, static_cast<Index>(slow_.size()),
+                 [&](Index i, int) { slow_[static_cast<std::size_t>(i)].add_to(given, work.view()); });
+  }
   backend::pin(ranks_, work.view());
   Matrix<T> out(a.rows(), a.cols());
   for (Index i = 0; i < a.rows() * a.cols(); ++i) out.data()[i] = static_cast<T>(work.data()[i]);

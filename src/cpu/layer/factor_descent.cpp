@@ -96,7 +96,10 @@ void AdamDescent::hide_missing(const std::vector<Index>& batch) {
 
 double AdamDescent::step(const std::vector<Index>& batch, double rate) {
   gather(batch);
-  const FactorMap<float> map(std::as_const(x_).view(), examples_.tokens, head_ranks_, threads_);
+  std::vector<Index> lengths;
+  for (const Index example : batch)
+    if (!examples_.lengths.empty()) lengths.push_back(examples_.lengths[static_cast<std::size_t>(example)]);
+  const FactorMap<float> map(std::as_const(x_).view(), examples_.tokens, head_ranks_, lengths, threads_);
   const double labels = ranks_.sum(inner_product(std::as_const(y_).view(), std::as_const(y_).view()));
   map.evaluate(parameters_.value.view(), z_.view(), p_.view(), phi_.view());
   multiply(Trans::no, Trans::no, 1.0f, std::as_const(phi_).view(), std::as_const(o_.value).view(), -1.0f,

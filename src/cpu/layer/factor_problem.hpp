@@ -15,7 +15,8 @@ class FactorProblem final : public ActivationProblem<FactorMap<double>> {
  public:
   FactorProblem(const backend::LayerExamples& examples, const backend::HeadRanks& head_ranks, int threads,
                 comm::Communicator& ranks = comm::serial())
-      : ActivationProblem(examples, {examples.x, examples.tokens, head_ranks, threads}, threads, ranks) {}
+      : ActivationProblem(examples, {examples.x, examples.tokens, head_ranks, examples.lengths, threads},
+                          threads, ranks) {}
 
   std::unique_ptr<backend::LinearModel> make_linear_model() const override;
 

@@ -9,11 +9,13 @@
 namespace headlens::recovery {
 namespace {
 
-Matrix<double> one_appended(MatrixView<const double> x) {
+// 0 in rows of padding, whose tokens are zero.
+Matrix<double> one_appended(MatrixView<const double> x, Index tokens, const std::vector<Index>& lengths) {
   Matrix<double> out(x.rows, x.cols + 1);
   for (Index i = 0; i < x.rows; ++i) {
+    const Index length = lengths.empty() ? tokens : lengths[static_cast<std::size_t>(i / tokens)];
     std::copy_n(x.row(i), x.cols, out.view().row(i));
-    out(i, x.cols) = 1;
+    out(i, x.cols) = i % tokens < length ? 1 : 0;
   }
   return out;
 }
@@ -26,7 +28,8 @@ MatrixView<double> slice(Array& array, Index head, Index rows, Index cols) {
 }  // namespace
 
 WithOnes with_ones(const Split& split) {
-  WithOnes out{one_appended(split.train_x), one_appended(split.held_x), split};
+  WithOnes out{one_appended(split.train_x, split.tokens, split.train_lengths),
+               one_appended(split.held_x, split.tokens, split.held_lengths), split};
   out.split.train_x = std::as_const(out.train_x).view();
   out.split.held_x = std::as_const(out.held_x).view();
   return out;
@@ -34,6 +37,7 @@ WithOnes with_ones(const Split& split) {
 
 Factors with_variant(Factors start, const RecoverOptions& options) {
   start.ranks.causal = options.mask == Mask::causal;
+  start.ranks.rotary = options.variant().rotary;
   if (!options.bias) return start;
   std::vector<OwnHead> heads;
   for (Index i = 0; i < start.heads(); ++i) heads.push_back(own_head(start, i));
@@ -56,7 +60,9 @@ Index layer_heads(const Factors& factors) { return factors.heads() - (factors.ra
 Factors without_constant(const Factors& factors) {
   std::vector<OwnHead> heads;
   for (Index i = 0; i < layer_heads(factors); ++i) heads.push_back(own_head(factors, i));
-  Factors out = assemble(heads);
+  backend::HeadRanks like = factors.ranks;
+  like.biased = false;
+  Factors out = assemble(heads, like);
   out.train_error = factors.train_error;
   out.held_out_error = factors.held_out_error;
   return out;
@@ -82,7 +88,14 @@ Factors without_gauge(Factors factors) {
 
 AttentionLayer variant_layer(const Factors& factors, const LayerVariant& variant) {
   const Index m = layer_heads(factors), d = factors.dim() - (variant.bias ? 1 : 0), e = factors.outputs();
-  AttentionLayer out{Array(DType::f64, {m, d, d}), Array(DType::f64, {m, d, e}), variant};
+  AttentionLayer out{Array(), Array(DType::f64, {m, d, e}), variant};
+  const Index r = factors.ranks.turned_rank();
+  if (variant.rotary) {
+    out.q = Array(DType::f64, {m, d, r});
+    out.k = Array(DType::f64, {m, d, r});
+  } else {
+    out.theta = Array(DType::f64, {m, d, d});
+  }
   if (variant.bias) {
     out.query_bias = Array(DType::f64, {m, d});
     out.constant = Array(DType::f64, {e});
@@ -90,7 +103,12 @@ AttentionLayer variant_layer(const Factors& factors, const LayerVariant& variant
   for (Index i = 0; i < m; ++i) {
     const HeadFactors h = head_of(factors, i);
     const MatrixView<const double> k = h.k.block(0, 0, d, h.k.cols);
-    gemm(Trans::no, Trans::yes, 1.0, h.q.block(0, 0, d, h.q.cols), k, 0.0, slice(out.theta, i, d, d));
+    if (variant.rotary) {
+      copy_rows(h.q, slice(out.q, i, d, r));
+      copy_rows(k, slice(out.k, i, d, r));
+    } else {
+      gemm(Trans::no, Trans::yes, 1.0, h.q.block(0, 0, d, h.q.cols), k, 0.0, slice(out.theta, i, d, d));
+    }
     gemm(Trans::no, Trans::no, 1.0, h.v.block(0, 0, d, h.v.cols), h.o, 0.0, slice(out.w, i, d, e));
     if (variant.bias)
       gemm(Trans::no, Trans::yes, 1.0, h.q.block(d, 0, 1, h.q.cols), k, 0.0,

@@ -12,6 +12,7 @@
 #include "recover/certificate/error_bars.hpp"
 #include "recover/certificate/label_response.hpp"
 #include "recover/factors/biases.hpp"
+#include "recover/factors/content.hpp"
 #include "recover/factors/gauge.hpp"
 
 namespace headlens::recovery {
@@ -24,52 +25,10 @@ constexpr double kRounding = 1e-14;  // of |Y|: labels and our own sums
 constexpr int kExactDraws = 3, kNoisyDraws = 16;
 constexpr double kNudge = 1e-3, kReturned = 0.02;
 
-Matrix<double> beside(MatrixView<const double> a, MatrixView<const double> b) {
-  Matrix<double> out(a.rows, a.cols + b.cols);
-  for (Index i = 0; i < a.rows; ++i) {
-    std::copy_n(a.row(i), a.cols, out.view().row(i));
-    std::copy_n(b.row(i), b.cols, out.view().row(i) + a.cols);
-  }
-  return out;
-}
-
-// A B^T = dTheta or dW of one head.
-struct Product {
-  Matrix<double> a, b;
-};
-Product theta_error(const Factors& f, const ErrorDraw& draw, Index head) {
-  const backend::HeadColumns c = backend::columns_of(f.ranks)[static_cast<std::size_t>(head)];
-  const HeadFactors h = head_of(f, head);
-  const MatrixView<const double> z = draw.parameters.view();
-  return {beside(z.block(0, c.q, z.rows, c.logits), h.q), beside(h.k, z.block(0, c.k, z.rows, c.logits))};
-}
-Product w_error(const Factors& f, const ErrorDraw& draw, Index head) {
-  const backend::HeadColumns c = backend::columns_of(f.ranks)[static_cast<std::size_t>(head)];
-  const HeadFactors h = head_of(f, head);
-  const MatrixView<const double> z = draw.parameters.view();
-  return {beside(z.block(0, c.v, z.rows, c.values), h.v),
-          beside(transposed(h.o), transposed(draw.w.view().block(c.o, 0, c.values, draw.w.cols())))};
-}
-
-double product_of(const Product& x, const Product& y) {
-  return factored_product(x.a.view(), x.b.view(), y.a.view(), y.b.view());
-}
-
-// |dTheta| of one head along a direction of the parameters.
+// |content error| of one head along a direction of the parameters.
 double theta_moved(const Factors& factors, const Matrix<double>& direction, Index head) {
-  const ErrorDraw draw{headlens::copy_of(direction), {}};
-  const Product moved = theta_error(factors, draw, head);
+  const Products moved = content_error(factors, direction, head);
   return std::sqrt(std::max(0.0, product_of(moved, moved)));
-}
-
-double largest_singular_value(const HeadFactors& head) {  // of Theta, balanced: the largest |q_j|^2
-  double largest = 0;
-  for (Index j = 0; j < head.q.cols; ++j) {
-    double squares = 0;
-    for (Index i = 0; i < head.q.rows; ++i) squares += head.q(i, j) * head.q(i, j);
-    largest = std::max(largest, squares);
-  }
-  return largest;
 }
 
 // The bound of one Theta for labels with an error of length one.
@@ -85,13 +44,31 @@ struct HeadSpread {
   Spread theta, w;
 };
 HeadSpread spread_of_head(const Factors& factors, const std::vector<ErrorDraw>& drawn, Index head) {
-  std::vector<Product> theta, w;
+  std::vector<Products> theta, w;
   for (const ErrorDraw& draw : drawn) {
-    theta.push_back(theta_error(factors, draw, head));
-    w.push_back(w_error(factors, draw, head));
+    theta.push_back(content_error(factors, draw.parameters, head));
+    w.push_back(w_error(factors, draw.parameters, draw.w, head));
   }
-  return {spread_of(products_of(theta, product_of), theta[0].a.rows() * theta[0].a.cols()),
-          spread_of(products_of(w, product_of), w[0].a.rows() * w[0].a.cols())};
+  const auto entries = [](const Products& error) {
+    Index out = 0;
+    for (const Product& part : error) out += part.a.rows() * part.a.cols();
+    return out;
+  };
+  return {spread_of(products_of(theta, product_of), entries(theta[0])),
+          spread_of(products_of(w, product_of), entries(w[0]))};
+}
+
+// |A - B| of two products; where nothing turns from the columns of both, [Q_a, -Q_b] [K_a, K_b]^T, because
+// the SVD of the difference keeps digits that a difference of squares would lose.
+OwnHead difference_of(const HeadFactors& x, const HeadFactors& y) {
+  Matrix<double> minus_q(y.q.rows, y.q.cols), minus_v(y.v.rows, y.v.cols);
+  for (Index r = 0; r < y.q.rows; ++r)
+    for (Index c = 0; c < y.q.cols; ++c) minus_q(r, c) = -y.q(r, c);
+  for (Index r = 0; r < y.v.rows; ++r)
+    for (Index c = 0; c < y.v.cols; ++c) minus_v(r, c) = -y.v(r, c);
+  return balanced({side_by_side(x.q, minus_q.view()), side_by_side(x.k, y.k),
+                   side_by_side(x.v, minus_v.view()),
+                   transposed(side_by_side(transposed(x.o).view(), transposed(y.o).view()).view())});
 }
 
 // |error|^2 stays below this with probability 0.95.
@@ -150,20 +127,14 @@ double factor_distance(const Factors& a, const Factors& b, int threads) {
   std::vector<double> distances(static_cast<std::size_t>(layer_heads(a)));
   parallel_for(threads, layer_heads(a), [&](Index i, int) {
     const HeadFactors x = head_of(a, i), y = head_of(b, i);
-    // |A - B| from the columns of both: [Q_a, -Q_b] [K_a, K_b]^T.
-    Matrix<double> minus_q(y.q.rows, y.q.cols), minus_v(y.v.rows, y.v.cols);
-    for (Index r = 0; r < y.q.rows; ++r)
-      for (Index c = 0; c < y.q.cols; ++c) minus_q(r, c) = -y.q(r, c);
-    for (Index r = 0; r < y.v.rows; ++r)
-      for (Index c = 0; c < y.v.cols; ++c) minus_v(r, c) = -y.v(r, c);
-    const OwnHead difference{beside(x.q, minus_q.view()), beside(x.k, y.k), beside(x.v, minus_v.view()),
-                             transposed(beside(transposed(x.o).view(), transposed(y.o).view()).view())};
-    // The SVD of the difference keeps digits that the difference of squares would lose.
-    const OwnHead own = balanced(difference);
+    const OwnHead own = difference_of(x, y);
+    const double size = theta_norm(y);
+    const double theta =
+        x.rotary ? std::sqrt(std::max(0.0, theta_product(x, x) + size * size - 2 * theta_product(x, y)))
+                 : theta_norm(own.view());
     double& out = distances[static_cast<std::size_t>(i)];
-    out = std::max(theta_norm(own.view()) / std::max(theta_norm(y), 1e-300),
-                   w_norm(own.view()) / std::max(w_norm(y), 1e-300));
-    if (!std::isfinite(theta_norm(own.view())) || !std::isfinite(w_norm(own.view())))
+    out = std::max(theta / std::max(size, 1e-300), w_norm(own.view()) / std::max(w_norm(y), 1e-300));
+    if (!std::isfinite(theta) || !std::isfinite(w_norm(own.view())))
       out = std::numeric_limits<double>::infinity();
   });
   return distances.empty() ? 0 : *std::max_element(distances.begin(), distances.end());

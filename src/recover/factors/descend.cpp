@@ -105,6 +105,7 @@ Split few_held_out(const Split& split) {
   out.held_x = split.held_x.block(0, 0, rows, split.held_x.cols);
   out.held_y = split.held_y.block(0, 0, rows, split.held_y.cols);
   if (split.is_partial()) out.held_seen = split.held_seen.block(0, 0, rows, split.held_y.cols);
+  if (!split.held_lengths.empty()) out.held_lengths.resize(static_cast<std::size_t>(rows / split.tokens));
   return out;
 }
 

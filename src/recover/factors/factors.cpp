@@ -9,6 +9,7 @@
 #include "linalg/blas.hpp"
 #include "linalg/svd.hpp"
 #include "linalg/vector_space.hpp"
+#include "recover/factors/groups.hpp"
 
 namespace headlens::recovery {
 namespace {
@@ -57,18 +58,20 @@ HeadFactors head_of(const Factors& f, Index head) {
   const backend::HeadColumns c = backend::columns_of(f.ranks)[static_cast<std::size_t>(head)];
   const MatrixView<const double> z = f.values.parameters.view();
   return {z.block(0, c.q, z.rows, c.logits), z.block(0, c.k, z.rows, c.logits),
-          z.block(0, c.v, z.rows, c.values), f.values.o.view().block(c.o, 0, c.values, f.outputs())};
+          z.block(0, c.v, z.rows, c.values), f.values.o.view().block(c.o, 0, c.values, f.outputs()),
+          f.ranks.rotary};
 }
 
 OwnHead own_head(const Factors& f, Index head) {
   const HeadFactors h = head_of(f, head);
-  return {copy_of<double>(h.q), copy_of<double>(h.k), copy_of<double>(h.v), copy_of<double>(h.o)};
+  return {copy_of<double>(h.q), copy_of<double>(h.k), copy_of<double>(h.v), copy_of<double>(h.o), h.rotary};
 }
 
 Factors assemble(const std::vector<OwnHead>& heads, const backend::HeadRanks& like) {
   Factors out;
-  out.ranks.causal = like.causal;
-  out.ranks.biased = like.biased;
+  out.ranks = like;
+  out.ranks.logits.clear();
+  out.ranks.values.clear();
   for (const OwnHead& head : heads) {
     out.ranks.logits.push_back(head.q.cols());
     out.ranks.values.push_back(head.v.cols());
@@ -96,7 +99,7 @@ Factors random_factors(Index dim, Index outputs, Index heads, Index rank, std::u
   out.values.parameters = Matrix<double>(dim, out.ranks.parameter_columns());
   out.values.o = Matrix<double>(out.ranks.value_columns(), outputs);
   Stream stream(seed, "start of factors", static_cast<std::uint64_t>(start));
-  const Index logits = 2 * out.ranks.logit_columns();
+  const Index logits = out.ranks.logit_columns() + out.ranks.key_columns();
   for (Index i = 0; i < dim; ++i)
     for (Index j = 0; j < out.ranks.parameter_columns(); ++j)
       out.values.parameters(i, j) =
@@ -122,7 +125,37 @@ Factors with_silent_heads(const Factors& layer, const Factors& silent) {
   return assemble(all, layer.ranks);
 }
 
+// Pairs of columns that turn keep their numbers; the others are a head of their own.
+OwnHead balanced_pairs(const OwnHead& head, double w_share) {
+  const Index pairs = head.view().pairs(), turned = 2 * pairs, rest = head.q.cols() - turned;
+  const auto still = [&](const Matrix<double>& a) {
+    return copy_of<double>(a.view().block(0, turned, a.rows(), rest));
+  };
+  OwnHead out = balanced({still(head.q), still(head.k), copy_of(head.v), copy_of(head.o)}, 0, w_share);
+  const OwnHead others{std::move(out.q), std::move(out.k), {}, {}};
+  out.q = Matrix<double>::zeros(head.q.rows(), head.q.cols());
+  out.k = Matrix<double>::zeros(head.k.rows(), head.k.cols());
+  copy_rows(others.q.view(), out.q.view().block(0, turned, out.q.rows(), others.q.cols()));
+  copy_rows(others.k.view(), out.k.view().block(0, turned, out.k.rows(), others.k.cols()));
+  for (Index j = 0; j < pairs; ++j) {
+    const auto [one, other] = head.rotary->columns(j, head.q.cols());
+    double q = 0, k = 0;
+    for (const Index column : {one, other}) {
+      for (Index i = 0; i < head.q.rows(); ++i) q += head.q(i, column) * head.q(i, column);
+      for (Index i = 0; i < head.k.rows(); ++i) k += head.k(i, column) * head.k(i, column);
+    }
+    const double factor = q > 0 && k > 0 ? std::pow(k / q, 0.25) : 1;
+    for (const Index column : {one, other}) {
+      for (Index i = 0; i < head.q.rows(); ++i) out.q(i, column) = factor * head.q(i, column);
+      for (Index i = 0; i < head.k.rows(); ++i) out.k(i, column) = head.k(i, column) / factor;
+    }
+  }
+  out.rotary = head.rotary;
+  return out;
+}
+
 OwnHead balanced(const OwnHead& head, double theta_share, double w_share) {
+  if (head.view().pairs() > 0) return balanced_pairs(head, w_share);
   // Theta = Q (V_k s_k) U_k^T with K = U_k s_k V_k^T: the SVD of Q (V_k s_k) is that of Theta but for U_k.
   const Svd keys = svd(head.k);
   const Svd w = product_svd(head.v, head.o);
@@ -149,11 +182,12 @@ OwnHead balanced(const OwnHead& head, double theta_share, double w_share) {
 }
 
 Factors balanced(const Factors& f, double theta_share, double w_share, int threads) {
-  std::vector<OwnHead> heads(static_cast<std::size_t>(f.heads()));
-  parallel_for(threads, f.heads(), [&](Index i, int) {
-    heads[static_cast<std::size_t>(i)] = balanced(own_head(f, i), theta_share, w_share);
+  std::vector<OwnHead> heads = tall_heads(f);
+  parallel_for(threads, static_cast<Index>(heads.size()), [&](Index i, int) {
+    OwnHead& head = heads[static_cast<std::size_t>(i)];
+    head = balanced(head, theta_share, w_share);
   });
-  Factors out = assemble(heads, f.ranks);
+  Factors out = from_tall(heads, f.ranks);
   out.train_error = f.train_error;
   out.held_out_error = f.held_out_error;
   return out;
@@ -161,9 +195,9 @@ Factors balanced(const Factors& f, double theta_share, double w_share, int threa
 
 OwnHead cut_to(const OwnHead& head, Index logits, Index values) {
   const Index d = head.v.rows(), a = std::min(logits, head.q.cols()), b = std::min(values, head.v.cols());
-  return {copy_of<double>(head.q.view().block(0, 0, d, a)), copy_of<double>(head.k.view().block(0, 0, d, a)),
-          copy_of<double>(head.v.view().block(0, 0, d, b)),
-          copy_of<double>(head.o.view().block(0, 0, b, head.o.cols()))};
+  return {copy_of<double>(head.q.view().block(0, 0, head.q.rows(), a)),
+          copy_of<double>(head.k.view().block(0, 0, d, a)), copy_of<double>(head.v.view().block(0, 0, d, b)),
+          copy_of<double>(head.o.view().block(0, 0, b, head.o.cols())), head.rotary};
 }
 
 Factors cut_to(const Factors& f, Index rank) {
@@ -175,10 +209,6 @@ Factors cut_to(const Factors& f, Index rank) {
 double factored_product(MatrixView<const double> a, MatrixView<const double> b, MatrixView<const double> c,
                         MatrixView<const double> d) {
   return inner_product(product(Trans::yes, Trans::no, a, c), product(Trans::yes, Trans::no, b, d));
-}
-
-double theta_norm(const HeadFactors& h) {
-  return std::sqrt(std::max(0.0, factored_product(h.q, h.k, h.q, h.k)));
 }
 
 double w_norm(const HeadFactors& h) {

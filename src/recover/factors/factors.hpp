@@ -3,7 +3,8 @@
 // Q_i A, K_i A^-T and V_i B, B^-1 O_i give the same head for every invertible A and B. The balanced form
 // picks one: Q_i = U sqrt(s) and K_i = U' sqrt(s) from Theta_i = U s U'^T, V_i orthonormal and the rows of
 // O_i orthogonal. Errors and distances are those of Theta and W, which do not depend on the choice; they are
-// computed from products of r columns, so no matrix of d^2 entries is formed.
+// computed from products of r columns, so no matrix of d^2 entries is formed. Of a pair of columns that turn
+// with their positions, the balanced form has |q| = |k|.
 #pragma once
 
 #include "backend/backend.hpp"
@@ -26,14 +27,18 @@ Factors copy_of(const Factors& factors);
 // One head as views.
 struct HeadFactors {
   MatrixView<const double> q, k, v, o;
+  std::optional<Rotary> rotary = {};
+
+  Index pairs() const { return rotary ? rotary->pairs(q.cols) : 0; }  // of columns that turn
 };
 HeadFactors head_of(const Factors& factors, Index head);
 
 // One head by itself, to be put together with others.
 struct OwnHead {
   Matrix<double> q, k, v, o;
+  std::optional<Rotary> rotary = {};
 
-  HeadFactors view() const { return {q.view(), k.view(), v.view(), o.view()}; }
+  HeadFactors view() const { return {q.view(), k.view(), v.view(), o.view(), rotary}; }
 };
 OwnHead own_head(const Factors& factors, Index head);
 // `like` says what the layer has besides its heads.
@@ -45,7 +50,8 @@ Factors random_factors(Index dim, Index outputs, Index heads, Index rank, std::u
 // The heads of a layer and those of another, whose O is 0: the same function as before.
 Factors with_silent_heads(const Factors& layer, const Factors& silent);
 
-// The balanced form, without the singular values below these shares of the head's largest.
+// The balanced form, without the singular values below these shares of the head's largest. Columns that turn
+// stay.
 OwnHead balanced(const OwnHead& head, double theta_share = 0, double w_share = 0);
 Factors balanced(const Factors& factors, double theta_share = 0, double w_share = 0, int threads = 1);
 
@@ -56,10 +62,9 @@ Factors cut_to(const Factors& factors, Index rank);
 // <A B^T, C D^T> from the columns alone.
 double factored_product(MatrixView<const double> a, MatrixView<const double> b, MatrixView<const double> c,
                         MatrixView<const double> d);
-double theta_norm(const HeadFactors& head);
 double w_norm(const HeadFactors& head);
 
-// Entries of Q, K, V and O: m r (3 d + e) for ranks of r.
+// Entries of Q, K, V and O: m r (3 d + e) for ranks of r where nothing is shared.
 double factor_unknowns(const backend::HeadRanks& ranks, Index dim, Index outputs);
 
 // |F(X) - Y| / |Y|

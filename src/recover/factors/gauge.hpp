@@ -4,6 +4,9 @@
 //
 //   A_jl = (Q^T dQ - dK^T K)_jl / (s_j + s_l),   B = V^T dV.
 //
+// Of a group of heads that share K and V, Q stands for all their queries, one below the other. A pair of
+// columns that positions turn has one complex number instead of A: (q, -k) scales and (J q, J k) turns both.
+//
 // The fixed problem adds a multiple of that projection, its typical curvature, to J^T P_perp J.
 #pragma once
 

@@ -1,6 +1,6 @@
 #include "recover/factors/match.hpp"
 
-#include "recover/factors/merge.hpp"
+#include "recover/factors/content.hpp"
 
 namespace headlens::recovery {
 
@@ -21,7 +21,9 @@ Factors matched_to(const Factors& to, const Factors& other) {
     used[static_cast<std::size_t>(best)] = true;
     heads.push_back(own_head(other, best));
   }
-  Factors out = assemble(heads, other.ranks);
+  backend::HeadRanks alone = other.ranks;  // in another order heads of one group are no neighbours
+  alone.shared = 1;
+  Factors out = assemble(heads, alone);
   out.train_error = other.train_error;
   out.held_out_error = other.held_out_error;
   return out;

@@ -8,6 +8,7 @@
 
 #include "linalg/vector_space.hpp"
 #include "recover/factors/biases.hpp"
+#include "recover/factors/content.hpp"
 
 namespace headlens::recovery {
 namespace {
@@ -25,7 +26,20 @@ Matrix<double> stacked(MatrixView<const double> a, MatrixView<const double> b) {
   return out;
 }
 
+// Columns that turn cannot be added up: those of the head with the larger W stay.
+OwnHead merged_turned(const OwnHead& a, const OwnHead& b) {
+  const OwnHead& larger = w_norm(a.view()) < w_norm(b.view()) ? b : a;
+  const OwnHead values{Matrix<double>(a.v.rows(), 0), Matrix<double>(a.v.rows(), 0),
+                       side_by_side(a.v, 1, b.v, 1), stacked(a.o.view(), b.o.view())};
+  OwnHead out = cut_to(balanced(values), 0, std::max(a.v.cols(), b.v.cols()));
+  out.q = copy_of(larger.q);
+  out.k = copy_of(larger.k);
+  out.rotary = larger.rotary;
+  return out;
+}
+
 OwnHead merged(const OwnHead& a, const OwnHead& b) {
+  if (a.rotary) return merged_turned(a, b);
   const double one = w_norm(a.view()), other = w_norm(b.view());
   const double share = one + other > 0 ? one / (one + other) : 0.5;
   OwnHead both{side_by_side(a.q, share, b.q, 1 - share), side_by_side(a.k, 1, b.k, 1),
@@ -86,7 +100,7 @@ class Merging {
   Factors layer() const {
     std::vector<OwnHead> all;
     for (const auto& head : heads_)
-      all.push_back({copy_of(head->q), copy_of(head->k), copy_of(head->v), copy_of(head->o)});
+      all.push_back({copy_of(head->q), copy_of(head->k), copy_of(head->v), copy_of(head->o), head->rotary});
     if (factors_->ranks.biased) all.push_back(own_head(*factors_, factors_->heads() - 1));
     return assemble(all, factors_->ranks);
   }
@@ -148,12 +162,6 @@ Fewer one_less(Merging& from, const HeldOutError& error) {
 }
 
 }  // namespace
-
-double theta_cosine(const HeadFactors& a, const HeadFactors& b) {
-  if (a.q.cols == 0 && b.q.cols == 0) return 1;  // both take the plain mean
-  const double sizes = theta_norm(a) * theta_norm(b);
-  return sizes > 0 ? factored_product(a.q, a.k, b.q, b.k) / sizes : 0;
-}
 
 Factors merge_heads(const Factors& factors, std::optional<Index> wanted, const HeldOutError& error) {
   Merging merging(factors);

@@ -20,7 +20,4 @@ using HeldOutError = std::function<double(const Factors&)>;
 // left; without it, as long as the held-out error hardly grows.
 Factors merge_heads(const Factors& factors, std::optional<Index> wanted, const HeldOutError& error);
 
-// <Theta_i, Theta_j> / |Theta_i| |Theta_j| of two heads.
-double theta_cosine(const HeadFactors& a, const HeadFactors& b);
-
 }  // namespace headlens::recovery

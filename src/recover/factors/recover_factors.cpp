@@ -15,6 +15,7 @@
 #include "recover/certificate/whiteness.hpp"
 #include "recover/factors/biases.hpp"
 #include "recover/factors/challenge.hpp"
+#include "recover/factors/content.hpp"
 #include "recover/factors/match.hpp"
 #include "recover/factors/phases.hpp"
 #include "recover/factors/report.hpp"
@@ -31,6 +32,7 @@ constexpr double kExplained = 1e-11;  // relative residual that rounding may lea
 constexpr double kAgreement = 0.05;   // relative distance at which two starts have found the same noisy heads
 constexpr double kAsGood = 1.2;       // times the error of the best start: what fewer equations may add
 constexpr double kWidestNoisyBar = 0.5;
+constexpr int kFewStarts = 2;           // where the search among all entries of Theta may follow
 constexpr Index kMostPlaces = 1 << 24;  // entries of matrices for every head and distance: 128 MiB
 
 // Are all labels explained but for rounding?
@@ -84,8 +86,6 @@ std::vector<Index> wide_heads(const Factors& factors, const std::vector<HeadBoun
   return out;
 }
 
-bool is_plain(const Factors& factors) { return !factors.ranks.causal && !factors.ranks.biased; }
-
 // Without the coordinate 1 that biases need.
 Split tokens_alone(const Factors& factors, Split split) {
   const Index d = split.train_x.cols - (factors.ranks.biased ? 1 : 0);
@@ -95,16 +95,18 @@ Split tokens_alone(const Factors& factors, Split split) {
 }
 
 // Another layer with the same labels, of a kind that has a name. Above kLargestDenseTheta Theta is not
-// formed; there, and with a mask or biases, whatever might be ambiguous counts as ambiguous.
+// formed; there, and in layers that are not plain, whatever might be ambiguous counts as ambiguous.
 Ambiguity ambiguity_of(const Split& split, const Split& thin, const Factors& factors,
                        const FactorBars& bars) {
-  if (factors.dim() <= kLargestDenseTheta && is_plain(factors)) {
+  if (factors.dim() <= kLargestDenseTheta && factors.ranks.plain() && split.train_lengths.empty()) {
     const AttentionLayer dense = multiply_out(factored_layer(factors));
     const Candidate candidate{pack_theta(dense.theta), pack_w(dense.w), factors.train_error,
                               factors.held_out_error};
     return find_ambiguity(split, {thin, thin, bars.label_error, bars.heads}, candidate);
   }
-  if (split.tokens == 2) return {Doubt::mirror, {}};
+  const std::vector<Index>& lengths = split.train_lengths;
+  if ((lengths.empty() ? split.tokens : *std::max_element(lengths.begin(), lengths.end())) <= 2)
+    return {Doubt::mirror, {}};
   if (token_groups(tokens_alone(factors, thin).train_x).count() > 1) return {Doubt::few_tokens, {}};
   if (!means_are_seen(tokens_alone(factors, split))) return {Doubt::mean_unseen, {}};
   if (!held_out_is_fresh(split, factors.heads())) return {Doubt::few_distinct, {}};
@@ -146,9 +148,9 @@ Proof prove_factors(const Split& split, const Outside& outside, const Factors& f
 bool depends_on_places(const Split& white, const Factors& factors, Certificate& certificate, int threads) {
   const Index entries = factors.heads() * white.tokens * factors.dim() * factors.dim();
   if (entries > kMostPlaces) return false;
-  const AttentionLayer dense = multiply_out(factored_layer(factors));
-  const double z = distance_structure(white, pack_theta(dense.theta), pack_w(dense.w), threads,
-                                      factors.ranks.causal ? Mask::causal : Mask::none);
+  const LayerVariant variant{factors.ranks.causal ? Mask::causal : Mask::none, factors.ranks.biased,
+                             factors.ranks.rotary};
+  const double z = distance_structure(tokens_alone(factors, white), variant_layer(factors, variant), threads);
   if (z < kStructure) return false;
   certificate.residual_z = std::max(certificate.residual_z.value_or(0), z);
   return true;
@@ -167,8 +169,8 @@ Challenge test_noise(const Split& white, const Outside& outside, double equation
     return polish(white, best, {.damping = 1e-6, .ridge = 1e-12}, "polish", effort).factors;
   });
   if (effort.expired()) return out;
-  Matrix<double> left = effort.context().machine.apply_factors(white.train_x, white.tokens, best.ranks,
-                                                               best.values, effort.context());
+  Matrix<double> left =
+      effort.context().machine.apply_factors(white.train(), best.ranks, best.values, effort.context());
   for (Index i = 0; i < left.rows(); ++i)
     for (Index j = 0; j < left.cols(); ++j) left(i, j) = white.train_y(i, j) - left(i, j);
   hide_missing(white.train_seen, left);
@@ -219,6 +221,14 @@ Whitening whitening_of(const Split& split, const RecoverOptions& options, int th
   return whiten(split, threads);
 }
 
+// Columns that turn are of a fixed number, because their angles depend on it.
+RecoverOptions with_rank(RecoverOptions options, Index dim) {
+  if (options.rotary == "none") return options;
+  options.rank = std::to_string(rotary_rank(options, dim));
+  if (dim <= kDenseFallback) options.starts = std::min(options.starts, kFewStarts);
+  return options;
+}
+
 struct Judgement {
   Proof proof;
   Challenge noise;
@@ -229,6 +239,10 @@ void judge(const Split& white, const Outside& outside, const RecoverOptions& opt
            FactorSearch& search, Judgement& out, Certificate& certificate) {
   Factors& best = search.best;
   best.train_error = error_on(white.train(), best, effort.context());  // Newton has seen the first examples
+  if (!shares_as_asked(search, options)) {
+    out.proof.doubt = Doubt::wide_bars;
+    return;
+  }
   if (best.held_out_error < kProof) {
     out.proof = timed_in(certificate, "challenge", [&] {
       return prove_factors(white, outside, best, search.equations, options, effort);
@@ -244,17 +258,22 @@ void judge(const Split& white, const Outside& outside, const RecoverOptions& opt
 bool wants_factors(const RecoverOptions& options, Index dim) {
   if (options.method != RecoverMethod::varpro || options.best_fit || options.start != RecoverStart::random)
     return false;
+  if (options.kv_groups) return true;
+  if (options.rotary != "none") return dim > kDenseBelow && !options.bias && options.rank != "full";
   return options.rank == "auto" ? dim > kDenseBelow : options.rank != "full";
 }
 
-bool recover_factors(const Split& given, const Units& given_units, const RecoverOptions& options,
+bool recover_factors(const Split& given, const Units& given_units, const RecoverOptions& asked,
                      Effort& effort, Recovery& recovery) {
   Certificate& certificate = recovery.certificate;
   if (squared_norm(given.train_y) == 0 || squared_norm(given.train_x) == 0) return false;
-  certificate.variant = options.variant();
-  require(certificate.variant.plain() || effort.context().machine.recovers_from_a_part(), option("backend"),
-          ": ", certificate.backend,
-          " given, but layers with a mask or biases are recovered on the processor");
+  certificate.variant = asked.variant();
+  const bool is_simple = certificate.variant.plain() && !asked.kv_groups && given.train_lengths.empty();
+  require(is_simple || effort.context().machine.recovers_from_a_part(), option("backend"), ": ",
+          certificate.backend,
+          " given, but layers with a mask, biases, positions, padding or shared keys are recovered on the "
+          "processor");
+  const RecoverOptions options = with_rank(asked, given.train_x.cols);
   reserve(given, options, effort);
   const WithOnes biased = options.bias ? with_ones(given) : WithOnes{{}, {}, given};
   const Split& split = biased.split;
@@ -282,7 +301,8 @@ bool recover_factors(const Split& given, const Units& given_units, const Recover
   }
   const bool late = !finished || effort.expired();
   certificate.status = status_of(search, judged.noise, judged.proof, late);
-  const bool dense_may_do = options.rank == "auto" && split.train_x.cols <= kDenseFallback &&
+  const bool dense_may_do = asked.rank == "auto" && !asked.kv_groups &&
+                            split.train_x.cols <= kDenseFallback &&
                             effort.context().machine.recovers_all_entries();
   if (!is_certified(certificate.status) && !late && !(best.held_out_error < kProof) && dense_may_do) {
     certificate.residual_z = certificate.noise = certificate.smallest_singular_value = std::nullopt;

@@ -8,26 +8,27 @@
 #include "attention/packing.hpp"
 #include "headlens/options.hpp"
 #include "recover/factors/biases.hpp"
+#include "recover/factors/content.hpp"
 #include "recover/factors/polish.hpp"
 
 namespace headlens::recovery {
 namespace {
 
-// Of balanced factors.
 void describe_heads(const Factors& factors, const std::vector<HeadBound>& bars, Certificate& certificate) {
   certificate.per_head.clear();
   for (Index i = 0; i < factors.heads() && !bars.empty(); ++i) {
     const OwnHead head = own_head(factors, i);
+    const OwnHead whole = balanced({copy_of(head.q), copy_of(head.k), copy_of(head.v), copy_of(head.o)});
     double sum = 0, squares = 0;
-    for (Index j = 0; j < head.q.cols(); ++j) {
+    for (Index j = 0; j < whole.q.cols(); ++j) {
       double value = 0;
-      for (Index q = 0; q < head.q.rows(); ++q) value += head.q(q, j) * head.q(q, j);
+      for (Index q = 0; q < whole.q.rows(); ++q) value += whole.q(q, j) * whole.q(q, j);
       sum += value;
       squares += value * value;
     }
     const HeadBound& bar = bars[static_cast<std::size_t>(i)];
     HeadReport report;
-    report.scale = std::sqrt(squares);
+    report.scale = theta_norm(head.view());
     report.effective_rank = squares > 0 ? sum * sum / squares : 0;
     report.w_norm = w_norm(head.view());
     report.theta_bar = bar.theta;
@@ -48,6 +49,9 @@ void explain_search(const Split& white, const FactorSearch& search, const Challe
                            c.heads, c.held_out_error);
     c.advice =
         message("Raise ", option("time-limit"), ", or give the number of heads with ", option("heads"), ".");
+  } else if (!shares_as_asked(search, options)) {
+    c.reason = fmt::format("The heads do not share keys and values in {} groups.", *options.kv_groups);
+    c.advice = message("Leave out ", option("kv-groups"), ", or give another number of groups.");
   } else if (c.held_out_error < kProof) {
     c.reason =
         "Every held-out label is predicted, but the tokens of the examples do not determine the heads.";
@@ -98,7 +102,7 @@ void describe(const Outcome& o, bool expired, Recovery& recovery) {
   const bool returned =
       certificate.status == RecoveryStatus::recovered || certificate.status == RecoveryStatus::approximate;
   const Factors& found = o.found;
-  const bool plain = o.options.variant().plain();
+  const bool plain = o.options.variant().plain() && !o.options.kv_groups;
   certificate.heads = layer_heads(found);
   certificate.train_error = best.train_error;
   certificate.held_out_error = best.held_out_error;

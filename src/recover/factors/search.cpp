@@ -4,7 +4,10 @@
 #include <cmath>
 #include <utility>
 
+#include "linalg/vector_space.hpp"
 #include "recover/factors/biases.hpp"
+#include "recover/factors/content.hpp"
+#include "recover/factors/groups.hpp"
 #include "recover/factors/merge.hpp"
 #include "recover/factors/phases.hpp"
 
@@ -25,6 +28,10 @@ constexpr double kEarlyGain = 0.25;    // of the error, in all
 constexpr double kSameNoise = 1.1;     // held-out errors this near one another are those of one minimum
 constexpr double kMoreEquations = 3;   // times, where those at hand make steps that are hard to solve
 constexpr double kTrimAt = 1e-8;       // relative squares at which surplus ranks show, and are trimmed
+constexpr double kMirrorHelps = 0.98;  // of the held-out error: pairs of columns that are kept mirrored
+constexpr double kSuspect =
+    0.02;  // share of what mirroring a pair would change that is missing in the labels
+constexpr double kTieBelow = 1e-3;  // held-out error at which heads share what they were made to share
 
 constexpr PolishOptions kOn{.damping = 1e-5, .ridge = 1e-8};  // from where Newton has been
 
@@ -36,10 +43,20 @@ Factors without_faint_logits(const Factors& factors, double size) {
   std::vector<OwnHead> heads;
   for (Index i = 0; i < factors.heads(); ++i) {
     heads.push_back(own_head(factors, i));
-    if (theta_norm(head_of(factors, i)) < size)
+    if (heads.back().q.cols() > 0 && theta_norm(head_of(factors, i)) < size)
       heads.back().q = Matrix<double>(factors.dim(), 0), heads.back().k = Matrix<double>(factors.dim(), 0);
   }
   return assemble(heads, factors.ranks);
+}
+
+// The second columns of a pair reflected, in Q and K: q k^* becomes its complex conjugate. A pair that hardly
+// turns between the tokens of an example shows Re q k^*, which this keeps, and hardly shows Im q k^*, which
+// changes its sign: no path of small steps leads from one sign to the other.
+void mirror_pair(Factors& factors, Index head, Index pair) {
+  const backend::HeadColumns c = backend::columns_of(factors.ranks)[static_cast<std::size_t>(head)];
+  const Index second = factors.ranks.rotary->columns(pair, c.logits).second;
+  for (Index i = 0; i < factors.dim(); ++i)
+    for (const Index first : {c.q, c.k}) factors.values.parameters(i, first + second) *= -1;
 }
 
 class Newton final : public Successor {
@@ -78,6 +95,7 @@ class Newton final : public Successor {
       next = merge_and_polish(descended, {}, which);
     if (!(next.factors.held_out_error < kEarlyGain * descended.held_out_error) && which == Try::early)
       return false;
+    next = share(std::move(next));
     for (int round = 0; round < kMostRounds && !effort_.expired(); ++round) {
       const double before = next.factors.held_out_error;
       next = timed_in(certificate_, "reduce", [&] { return reduce(std::move(next)); });
@@ -95,6 +113,56 @@ class Newton final : public Successor {
     keep(next, which);
     return next;
   }
+  // Pairs of columns that turn slowly come apart only once all else is there, which Newton does, in small
+  // steps at first. Where it ends without the heads, pairs that may be mirrored are.
+  Polished newton_with_mirrors(const Factors& start, const PolishOptions& options) {
+    Polished next = polish_enough(start, options, "polish");
+    while (next.status != LmStatus::converged && !effort_.expired()) {
+      const Factors other = mirrored(next.factors);
+      if (other.heads() == 0) break;
+      Polished tried = polish_enough(other, options, "mirror");
+      if (!(tried.factors.held_out_error < kMirrorHelps * next.factors.held_out_error)) break;
+      next = std::move(tried);
+    }
+    return next;
+  }
+  // Heads that share keys and values are made to, once they are about right.
+  Polished share(Polished found) {
+    return timed_in(certificate_, "reduce", [&] {
+      const Index groups = options_.kv_groups.value_or(0);
+      if (groups == 0 || layer_heads(found.factors) % groups != 0 || effort_.expired())
+        return std::move(found);
+      Polished shared = polish_enough(tied(found.factors, groups), kOn, "tie");
+      keep(found, Try::early);
+      const double enough = std::max(kTieBelow, kSameNoise * found.factors.held_out_error);
+      return shared.factors.held_out_error < enough ? std::move(shared) : std::move(found);
+    });
+  }
+  // The layer with all pairs of columns mirrored that what is left of the labels points to: a pair that turns
+  // faster may hide most of what the wrong sign costs. No heads where there are none.
+  Factors mirrored(const Factors& factors) {
+    const auto labels = [&](const Factors& of) {
+      return effort_.context().machine.apply_factors(few_.held(), of.ranks, of.values, effort_.context());
+    };
+    const Matrix<double> now = labels(factors);
+    Matrix<double> left = copy_of<double>(few_.held_y);
+    add(-1.0, now, left);
+    hide_missing(few_.held_seen, left);
+    Factors out = copy_of(factors), trial = copy_of(factors);
+    bool any = false;
+    for (Index head = 0; head < layer_heads(factors); ++head)
+      for (Index pair = 0; pair < head_of(factors, head).pairs(); ++pair) {
+        mirror_pair(trial, head, pair);
+        Matrix<double> change = labels(trial);
+        mirror_pair(trial, head, pair);
+        add(-1.0, now, change);
+        hide_missing(few_.held_seen, change);
+        if (!(inner_product(left, change) > kSuspect * squared_norm(change))) continue;
+        mirror_pair(out, head, pair);
+        any = true;
+      }
+    return any ? std::move(out) : Factors{};
+  }
   Factors merge(const Factors& factors, std::optional<Index> heads) {
     return merge_heads(factors, heads, [&](const Factors& fewer) { return error_on_few(fewer); });
   }
@@ -110,6 +178,7 @@ class Newton final : public Successor {
   // much and then stops has come to the noise, and goes on until that is certain.
   Polished newton(const Factors& start, Try which, double error) {
     PolishOptions options{.tolerance = kTrimAt};
+    if (start.ranks.rotary) return newton_with_mirrors(start, options);
     if (which == Try::last) return polish_enough(start, options, "polish");
     options.stall_steps = kEarlySteps;
     options.stall_factor = kEarlyFactor;
@@ -122,8 +191,7 @@ class Newton final : public Successor {
   Polished reduce(Polished found) {
     const double share = std::max(kNoTrim, kTrim * found.factors.held_out_error);
     if (!(share < 0.5)) return found;
-    const Factors fewer = balanced(merge(without_faint_logits(found.factors, share), options_.heads), share,
-                                   share, effort_.threads());
+    const Factors fewer = fewer_heads(found.factors, share);
     const bool same =
         fewer.ranks.logits == found.factors.ranks.logits && fewer.ranks.values == found.factors.ranks.values;
     const bool done = found.factors.held_out_error < kSameError || found.status == LmStatus::minimum;
@@ -135,6 +203,12 @@ class Newton final : public Successor {
     // Newton stopped where surplus ranks show, and they are none, or noise comes first: on with all of them.
     Polished all = same ? std::move(trimmed) : polish_enough(found.factors, kOn, "reduce");
     return all.factors.held_out_error < kSameNoise * before ? std::move(all) : std::move(found);
+  }
+  // Heads that share keys and values have their number already.
+  Factors fewer_heads(const Factors& factors, double share) {
+    if (factors.ranks.shared > 1) return balanced(factors, share, share, effort_.threads());
+    return balanced(merge(without_faint_logits(factors, share), options_.heads), share, share,
+                    effort_.threads());
   }
   // On as many equations as make the steps easy to solve.
   Polished polish_enough(const Factors& start, PolishOptions options, const std::string& phase) {
@@ -151,7 +225,8 @@ class Newton final : public Successor {
   // little below a whole one; that the whole one won nothing more then tells of both.
   void keep(const Polished& next, Try which) {
     const double best = std::max(found_.best.held_out_error, kSameError), error = next.factors.held_out_error;
-    const bool better = !polished_ || error <= best;
+    const bool shares = next.factors.ranks.shared > 1, shared = found_.best.ranks.shared > 1;
+    const bool better = !polished_ || (shares && !shared) || (shares == shared && error <= best);
     const bool ended =
         next.status == LmStatus::minimum || (next.status == LmStatus::stalled && which == Try::last);
     const bool same = polished_ && alike(error, best);
@@ -175,6 +250,10 @@ class Newton final : public Successor {
 
 Index descent_heads(const RecoverOptions& options) {
   return options.heads ? (3 * *options.heads + 1) / 2 : options.max_heads;
+}
+
+bool shares_as_asked(const FactorSearch& search, const RecoverOptions& options) {
+  return !options.kv_groups || layer_heads(search.best) == *options.kv_groups * search.best.ranks.shared;
 }
 
 bool overfits(const FactorSearch& search) {

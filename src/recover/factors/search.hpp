@@ -23,11 +23,13 @@ void search_factors(const Split& white, const RecoverOptions& options, Effort& e
 // factors finds nothing.
 inline constexpr Index kDenseFallback = 96;
 
-// The rank of the factors of the first start: as given, or d / m.
+// Do the heads share keys and values in as many groups as asked for?
+bool shares_as_asked(const FactorSearch& search, const RecoverOptions& options);
 // Are there too few examples for these heads? Noise on q equations per unknown leaves (1 - 1/q) of the
 // held-out error in training: less than half of it means fewer than two.
 bool overfits(const FactorSearch& search);
 
+// The rank of the factors of the first start: as given, or d / m.
 Index first_rank(const Split& split, const RecoverOptions& options);
 Index descent_heads(const RecoverOptions& options);
 

@@ -95,11 +95,13 @@ Whitening whiten_centred(const Split& with_ones, int threads) {
   const MatrixView<const double> x = with_ones.train_x;
   const Index d = x.cols - 1;
   std::vector<double> mean(static_cast<std::size_t>(d));
+  double count = 0;  // rows of padding have no 1
+  for (Index i = 0; i < x.rows; ++i) count += x(i, d);
   for (Index i = 0; i < x.rows; ++i)
-    for (Index j = 0; j < d; ++j) mean[static_cast<std::size_t>(j)] += x(i, j) / static_cast<double>(x.rows);
+    for (Index j = 0; j < d; ++j) mean[static_cast<std::size_t>(j)] += x(i, j) / count;
   Matrix<double> centred(x.rows, d);
   for (Index i = 0; i < x.rows; ++i)
-    for (Index j = 0; j < d; ++j) centred(i, j) = x(i, j) - mean[static_cast<std::size_t>(j)];
+    for (Index j = 0; j < d; ++j) centred(i, j) = x(i, d) * (x(i, j) - mean[static_cast<std::size_t>(j)]);
   Split inner{centred.view(), with_ones.train_y, {nullptr, 0, d}, with_ones.held_y, with_ones.tokens};
   const Matrix<double> turn = in_span_of(second_moment(inner, threads), inner, threads).turn;
   const Index s = turn.cols();

@@ -31,8 +31,7 @@ std::vector<RecoverOptions> usual_variants(const RecoverOptions& options, Index 
 
 }  // namespace
 
-void choose_variant(const Examples& scaled, const Split& split, Effort& effort, RecoverOptions& options,
-                    Certificate& certificate) {
+void choose_variant(const Split& split, Effort& effort, RecoverOptions& options, Certificate& certificate) {
   const Whitening whitening = variant_whitening(split, effort.threads());
   const Split white = in_white(whitening, split);
   RecoverOptions chosen = options;
@@ -40,7 +39,7 @@ void choose_variant(const Examples& scaled, const Split& split, Effort& effort, 
   const auto try_all = [&] {
     for (const RecoverOptions& next : usual_variants(options, split.train_x.cols)) {
       if (effort.expired()) break;
-      const VariantData data = variant_data(scaled.lengths, white, next, split.train_x.cols);
+      const VariantData data = variant_data(white, next, split.train_x.cols);
       const VariantCandidate found =
           search_variant(first_examples(data, *next.heads, kEquations), *next.heads,
                          std::min(kStarts, options.starts), options.seed, effort);

@@ -8,7 +8,6 @@
 namespace headlens::recovery {
 
 // Sets mask, bias and rotary of the options; the certificate lists what was tried.
-void choose_variant(const Examples& scaled, const Split& split, Effort& effort, RecoverOptions& options,
-                    Certificate& certificate);
+void choose_variant(const Split& split, Effort& effort, RecoverOptions& options, Certificate& certificate);
 
 }  // namespace headlens::recovery

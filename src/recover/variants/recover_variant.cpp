@@ -270,14 +270,14 @@ bool takes_uneven(const RecoverOptions& options, const Split& split, int threads
 bool wants_variant(const RecoverOptions& options, const Examples& examples) {
   const LayerVariant variant = options.variant();
   const bool is_simple = variant.plain() && examples.seen.size() == 0;
-  const bool in_factors = wants_factors(options, examples.dim()) && !variant.rotary;
-  return !examples.lengths.empty() || (!is_simple && !in_factors);
+  const bool simple = is_simple && examples.lengths.empty();
+  return !simple && !wants_factors(options, examples.dim());
 }
 
 Whitening variant_whitening(const Split& split, int threads) { return whiten(split, threads); }
 
-void recover_variant(const Examples& scaled, const Split& split, const Units& units,
-                     const RecoverOptions& options, Effort& effort, Recovery& recovery) {
+void recover_variant(const Split& split, const Units& units, const RecoverOptions& options, Effort& effort,
+                     Recovery& recovery) {
   Certificate& certificate = recovery.certificate;
   check_options(options, split.train_x.cols);
   certificate.variant = options.variant();
@@ -289,7 +289,7 @@ void recover_variant(const Examples& scaled, const Split& split, const Units& un
   const Whitening whitening =
       timed_in(certificate, "whiten", [&] { return variant_whitening(split, effort.threads()); });
   const Index d = split.train_x.cols;
-  const VariantData data = variant_data(scaled.lengths, in_white(whitening, split), options, d);
+  const VariantData data = variant_data(in_white(whitening, split), options, d);
   const VariantOutside outside = outside_of(whitening, units, d);
   if (data.split.train_x.cols < d) certificate.span_dimension = data.split.train_x.cols;
   effort.reserve(predicted_bytes(data, options.heads.value_or(options.max_heads)), "the recovery");
@@ -319,11 +319,12 @@ void recover_variant(const Examples& scaled, const Split& split, const Units& un
   describe({data, outside, best, proof, noise}, !finished || effort.expired(), recovery);
 }
 
-bool recover_uneven(const Examples& scaled, const Split& split, const Units& units,
-                    const RecoverOptions& options, Effort& effort, Recovery& recovery) {
-  if (wants_factors(options, scaled.dim()) || !takes_uneven(options, split, effort.threads())) return false;
+bool recover_uneven(const Split& split, const Units& units, const RecoverOptions& options, Effort& effort,
+                    Recovery& recovery) {
+  if (wants_factors(options, split.train_x.cols) || !takes_uneven(options, split, effort.threads()))
+    return false;
   Recovery whitened;
-  recover_variant(scaled, split, units, options, effort, whitened);
+  recover_variant(split, units, options, effort, whitened);
   if (whitened.certificate.status != RecoveryStatus::recovered) return false;
   whitened.certificate.examples = recovery.certificate.examples;
   whitened.certificate.held_out = recovery.certificate.held_out;

@@ -14,13 +14,13 @@ bool wants_variant(const RecoverOptions& options, const Examples& examples);
 // Whitened tokens, in coordinates of their span where they do not span all directions.
 Whitening variant_whitening(const Split& split, int threads);
 
-void recover_variant(const Examples& scaled, const Split& split, const Units& units,
-                     const RecoverOptions& options, Effort& effort, Recovery& recovery);
+void recover_variant(const Split& split, const Units& units, const RecoverOptions& options, Effort& effort,
+                     Recovery& recovery);
 
 // Plain layers whose tokens lie in a subspace, or have very different sizes in different directions: found in
 // coordinates in which all are one. False where the tokens are others, or where nothing was found: nothing is
 // written then.
-bool recover_uneven(const Examples& scaled, const Split& split, const Units& units,
-                    const RecoverOptions& options, Effort& effort, Recovery& recovery);
+bool recover_uneven(const Split& split, const Units& units, const RecoverOptions& options, Effort& effort,
+                    Recovery& recovery);
 
 }  // namespace headlens::recovery

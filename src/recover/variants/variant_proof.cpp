@@ -52,7 +52,7 @@ bool comes_back(const VariantData& data, const VariantCandidate& candidate, std:
 // Another layer with the same labels, of a kind that has a name. Whatever might be ambiguous counts as
 // ambiguous.
 Doubt ambiguity_of(const VariantData& data, const VariantCandidate& candidate) {
-  const std::vector<Index>& lengths = data.train_lengths;
+  const std::vector<Index>& lengths = data.split.train_lengths;
   const Index longest =
       lengths.empty() ? data.split.tokens : *std::max_element(lengths.begin(), lengths.end());
   if (longest <= 2) return Doubt::mirror;

@@ -25,9 +25,9 @@ Matrix<double> random_parameters(const VariantShape& shape, std::uint64_t seed, 
   return out;
 }
 
-Matrix<double> left_over(const backend::LayerExamples& given, const std::vector<Index>& lengths,
-                         const VariantCandidate& c, int threads) {
-  Matrix<double> left = apply_variant(c.shape, c.parameters, c.w, given.x, given.tokens, lengths, threads);
+Matrix<double> left_over(const backend::LayerExamples& given, const VariantCandidate& c, int threads) {
+  Matrix<double> left =
+      apply_variant(c.shape, c.parameters, c.w, given.x, given.tokens, given.lengths, threads);
   for (Index i = 0; i < given.y.rows; ++i)
     for (Index j = 0; j < given.y.cols; ++j) left(i, j) = given.y(i, j) - left(i, j);
   hide_missing(given.seen, left);
@@ -37,7 +37,7 @@ Matrix<double> left_over(const backend::LayerExamples& given, const std::vector<
 double held_out_error_of(const VariantData& data, const VariantCandidate& c, int threads) {
   const double scale = squared_norm(data.split.held_y);
   if (scale == 0) return 1;
-  return std::sqrt(squared_norm(left_over(data.split.held(), data.held_lengths, c, threads)) / scale);
+  return std::sqrt(squared_norm(left_over(data.split.held(), c, threads)) / scale);
 }
 
 // All examples, and every digit that they have.
@@ -100,15 +100,10 @@ Index rotary_rank(const RecoverOptions& options, Index dim) {
   return std::max<Index>(2, dim / options.heads.value_or(1));
 }
 
-VariantData variant_data(const std::vector<Index>& lengths, const Split& white, const RecoverOptions& options,
-                         Index dim) {
+VariantData variant_data(const Split& white, const RecoverOptions& options, Index dim) {
   VariantData out{white};
   out.variant = options.variant();
   out.rank = rotary_rank(options, dim);
-  if (lengths.empty()) return out;
-  const auto held = lengths.begin() + white.train_x.rows / white.tokens;
-  out.train_lengths.assign(lengths.begin(), held);
-  out.held_lengths.assign(held, lengths.end());
   return out;
 }
 
@@ -123,10 +118,7 @@ double variant_unknowns(const VariantShape& shape, Index outputs) {
 }
 
 double equations_per_unknown(const VariantData& data, Index heads) {
-  const double k = static_cast<double>(data.split.tokens), e = static_cast<double>(data.split.train_y.cols);
-  double labels = data.split.labels();  // those of padding are not said to be missing
-  for (const Index length : data.train_lengths) labels -= e * (k - static_cast<double>(length));
-  return labels / variant_unknowns(data.shape(heads), data.split.train_y.cols);
+  return data.split.labels() / variant_unknowns(data.shape(heads), data.split.train_y.cols);
 }
 
 VariantData first_examples(const VariantData& data, Index heads, double equations) {
@@ -137,19 +129,16 @@ VariantData first_examples(const VariantData& data, Index heads, double equation
       std::max<Index>(1, static_cast<Index>(share * static_cast<double>(data.split.train_x.rows / k)));
   VariantData thin = data;
   thin.split = data.split.first_rows(examples * k);
-  if (!thin.train_lengths.empty()) thin.train_lengths.resize(static_cast<std::size_t>(examples));
   return thin;
 }
 
 std::unique_ptr<backend::LayerProblem> pose(const VariantData& data, const VariantShape& shape,
                                             const Effort& effort) {
-  backend::LayerExamples examples = data.split.train();
-  examples.lengths = data.train_lengths;
-  return effort.context().machine.make_variant_problem(examples, shape, effort.context());
+  return effort.context().machine.make_variant_problem(data.split.train(), shape, effort.context());
 }
 
 Matrix<double> residual_of(const VariantData& data, const VariantCandidate& c, int threads) {
-  return left_over(data.split.train(), data.train_lengths, c, threads);
+  return left_over(data.split.train(), c, threads);
 }
 
 VariantCandidate solve_from(const VariantData& data, const VariantShape& shape, Matrix<double> parameters,

@@ -9,16 +9,14 @@ namespace headlens::recovery {
 
 struct VariantData {
   Split split;
-  std::vector<Index> train_lengths = {}, held_lengths = {};  // empty where all examples have all tokens
   LayerVariant variant = {};
   Index rank = 0;  // of Q and K
 
   VariantShape shape(Index heads) const { return {variant, split.train_x.cols, heads, rank}; }
 };
 
-// lengths: of all examples. dim: of the tokens, which may span less.
-VariantData variant_data(const std::vector<Index>& lengths, const Split& white, const RecoverOptions& options,
-                         Index dim);
+// dim: of the tokens, which may span less.
+VariantData variant_data(const Split& white, const RecoverOptions& options, Index dim);
 // Columns of Q and K: as given, or d / m; 0 without rotary positions.
 Index rotary_rank(const RecoverOptions& options, Index dim);
 

@@ -48,8 +48,9 @@ Side half(const VariantData& data, const VariantCandidate& c, bool second, int t
   const Index k = data.split.tokens, all = data.split.train_x.rows / k, first = second ? all / 2 : 0,
               count = second ? all - all / 2 : all / 2;
   std::vector<Index> lengths;
-  if (!data.train_lengths.empty())
-    lengths.assign(data.train_lengths.begin() + first, data.train_lengths.begin() + first + count);
+  if (!data.split.train_lengths.empty())
+    lengths.assign(data.split.train_lengths.begin() + first,
+                   data.split.train_lengths.begin() + first + count);
   return {c,
           data.split.train_x.block(first * k, 0, count * k, data.split.train_x.cols),
           data.split.train_y.block(first * k, 0, count * k, data.split.train_y.cols),
@@ -174,7 +175,7 @@ std::vector<Change> restricted(const std::vector<Change>& all, Along along) {
 double structure_along(const VariantData& data, const VariantCandidate& candidate, Along along, int threads) {
   Side first = half(data, candidate, false, threads), second = half(data, candidate, true, threads);
   Side held(candidate, data.split.held_x, data.split.held_y, data.split.held_seen, data.split.tokens,
-            data.held_lengths, threads);
+            data.split.held_lengths, threads);
   for (Index i = 0; i < candidate.shape.heads; ++i) {
     heed();
     std::vector<Change> by_first = restricted(gradient(first, i), along);
@@ -201,27 +202,25 @@ double distance_structure(const VariantData& data, const VariantCandidate& candi
   return largest;
 }
 
-double distance_structure(const Split& split, const Matrix<double>& theta, const Matrix<double>& w,
-                          int threads, Mask mask) {
+double distance_structure(const Split& split, const AttentionLayer& layer, int threads) {
   // Twelve passes, each of so many products per example: as many examples as a few seconds allow, or none.
   const double k = static_cast<double>(split.tokens), d = static_cast<double>(split.train_x.cols),
-               e = static_cast<double>(split.train_y.cols), m = static_cast<double>(theta.cols()) / d;
+               e = static_cast<double>(split.train_y.cols), m = static_cast<double>(layer.heads());
   const double examples = kMostProducts / (k * k * m * d * (d + e));
   if (examples < kFewestExamples) return 0;
   const auto few = [&](MatrixView<const double> all) {
     const auto rows = static_cast<Index>(std::min(examples, static_cast<double>(all.rows))) * split.tokens;
     return all.block(0, 0, std::min(all.rows, rows), all.cols);
   };
-  Split thin = split;
-  thin = split.first_rows(few(split.train_x).rows);
+  Split thin = split.first_rows(few(split.train_x).rows);
   thin.held_x = few(split.held_x);
   thin.held_y = few(split.held_y);
   thin.held_seen = few(split.held_seen);
+  if (!thin.held_lengths.empty())
+    thin.held_lengths.resize(static_cast<std::size_t>(thin.held_x.rows / split.tokens));
   VariantData data{thin};
-  data.variant.mask = mask;
-  const VariantCandidate candidate{data.shape(theta.cols() / theta.rows()), headlens::copy_of(theta),
-                                   headlens::copy_of(w)};
-  return distance_structure(data, candidate, threads);
+  data.variant = layer.variant;
+  return distance_structure(data, {shape_of(layer), pack_parameters(layer), pack_readout(layer)}, threads);
 }
 
 }  // namespace headlens::recovery

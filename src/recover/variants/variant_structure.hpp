@@ -16,9 +16,8 @@
 namespace headlens::recovery {
 
 double distance_structure(const VariantData& data, const VariantCandidate& candidate, int threads);  // z
-// Of a layer without biases and positions; 0 where the test would take minutes.
-double distance_structure(const Split& split, const Matrix<double>& theta, const Matrix<double>& w,
-                          int threads, Mask mask = Mask::none);
+// Of a layer of any kind; 0 where the test would take minutes.
+double distance_structure(const Split& split, const AttentionLayer& layer, int threads);
 
 inline constexpr double kStructure = 5;  // z: noise does not reach so far in one test of a million
 
