@@ -190,7 +190,7 @@ def recover(
     bias : query biases (a vector per head), and one constant for value and output biases
     rotary : rotary positions, as base=10000,layout=half (or interleaved), with share=0.5 where only a part of the
         columns is turned; or none
-    kv_groups : groups of heads that share keys and values; None: one per head
+    kv_groups : groups of heads that share keys and values (None: one per head)
     lengths : array (n,), tokens of every example where they differ; the others are padding
     observed : array (n, k) or (n, k, e), false where labels are missing that are not nan
     starts : starts for each number of heads

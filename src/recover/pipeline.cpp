@@ -1,6 +1,5 @@
 // examples -> units -> split -> starts -> fewer heads -> certificate
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cmath>
 #include <utility>
@@ -12,7 +11,6 @@
 #include "headlens/options.hpp"
 #include "headlens/ranks.hpp"
 #include "headlens/recover.hpp"
-#include "io/checksum.hpp"
 #include "linalg/vector_space.hpp"
 #include "recover/certificate/explain.hpp"
 #include "recover/certificate/noise_floor.hpp"
@@ -24,6 +22,7 @@
 #include "recover/linearisation.hpp"
 #include "recover/moments.hpp"
 #include "recover/outliers.hpp"
+#include "recover/over_ranks.hpp"
 #include "recover/parity/parity.hpp"
 #include "recover/reduce.hpp"
 #include "recover/sculpt/sculpt.hpp"
@@ -237,25 +236,6 @@ Index missing_labels(const Examples& examples) {
   return std::count(examples.seen.data<double>(), examples.seen.data<double>() + examples.seen.size(), 0.0);
 }
 
-// What all ranks do together: the search in factors. Everything else is for rank 0 alone, and so are
-// positions, padding and shared keys.
-bool is_shared(const Examples& examples, const RecoverOptions& options) {
-  return wants_factors(options, examples.dim()) && options.choice == VariantChoice::given &&
-         options.rotary == "none" && !options.kv_groups && examples.lengths.size() == 0 &&
-         !wants_variant(options, examples);
-}
-
-// All ranks hold all examples, of which each works on a part.
-void require_same_examples(const Examples& examples, comm::Communicator& ranks) {
-  const std::array<std::int64_t, 4> mine{examples.x.size(), examples.y.size(),
-                                         io::checksum(examples.x.raw(), examples.x.bytes()),
-                                         io::checksum(examples.y.raw(), examples.y.bytes())};
-  const std::vector<std::int64_t> all = comm::gather(ranks, std::span<const std::int64_t>(mine));
-  for (std::size_t i = 0; i < all.size(); ++i)
-    require(all[i] == all[i % mine.size()], "rank ", i / mine.size(),
-            " has read other examples than rank 0: give all ranks the same file");
-}
-
 Recovery recover_layer(const Examples& examples, const RecoverOptions& asked, const Execution& execution) {
   const Heed heeding(execution);
   RecoverOptions options = asked;
@@ -305,61 +285,6 @@ Recovery recover_layer(const Examples& examples, const RecoverOptions& asked, co
 
 }  // namespace
 }  // namespace recovery
-
-std::string name(RecoveryStatus status) {
-  constexpr const char* names[] = {"recovered",      "approximate", "needs_more_examples",
-                                   "not_identified", "stalled",     "best_fit"};
-  return names[static_cast<int>(status)];
-}
-
-bool knows_parities(RecoverMethod method) {
-  return method == RecoverMethod::brute_force || method == RecoverMethod::linear_algebra;
-}
-bool is_shown_alone(RecoverMethod method) {
-  return method == RecoverMethod::moments || method == RecoverMethod::gradient;
-}
-
-LayerVariant RecoverOptions::variant() const {
-  LayerVariant out{mask, bias};
-  if (rotary != "none") out.rotary = read_rotary(rotary);
-  out.kv_groups = kv_groups.value_or(0);
-  return out;
-}
-
-void RecoverOptions::validate() const {
-  check_ranges(*this);
-  require(choice == VariantChoice::given || (variant().plain() && heads), option("variant"),
-          ": auto given, expected ", option("heads"), " with it, and neither ", option("mask"), " nor ",
-          option("bias"), " nor ", option("rotary"));
-  require((choice == VariantChoice::given && variant().plain()) || method == RecoverMethod::varpro,
-          option("method"), ": ", name(method),
-          " given, but layers with a mask, biases or rotary positions are recovered by varpro alone");
-  require(!kv_groups || (method == RecoverMethod::varpro && !best_fit && start == RecoverStart::random &&
-                         rank != "full"),
-          option("kv-groups"), ": ", kv_groups.value_or(0),
-          " given, but only method varpro from random starts looks for factors that heads share");
-  require(!kv_groups || !heads || *heads % *kv_groups == 0, option("kv-groups"), ": ", kv_groups.value_or(0),
-          " given, which does not divide the number of heads, ", heads.value_or(0));
-  require(steps == RecoverOptions{}.steps || method == RecoverMethod::gradient, option("steps"), ": ", steps,
-          " given, but only method gradient counts them; the method is ", name(method));
-  const bool plain_sculpting =
-      sculpt.polish && sculpt.form == SculptForm::least_squares && sculpt.span == SpanForm::eigenvectors;
-  require(plain_sculpting || method == RecoverMethod::sculpt,
-          sculpt.polish ? message(option("sculpt-form"), ", ", option("span-form"))
-                        : message(option("polish", "false")),
-          ": an option of method sculpt; the method is ", name(method));
-  require(rank == "auto" || rank == "full" || rank.find_first_not_of("0123456789") == std::string::npos,
-          option("rank"), ": '", rank, "' given, expected auto, full or a whole number, 1 or more");
-  require(rank != "" && rank.size() < 10 && rank.find_first_not_of('0') != std::string::npos, option("rank"),
-          ": '", rank, "' given, expected auto, full or a whole number, 1 or more");
-  require(rank == "auto" || rank == "full" ||
-              (method == RecoverMethod::varpro && !best_fit && start == RecoverStart::random),
-          option("rank"), ": ", rank, " given, but only method varpro from random starts looks for factors");
-  require(heads || (!best_fit && method != RecoverMethod::gradient), option("heads"),
-          ": auto given, expected a number with ", best_fit ? "a best fit" : "method gradient");
-  require(!best_fit || method == RecoverMethod::varpro, option("best-fit"), ": given with method ",
-          name(method), ", expected method varpro");
-}
 
 Recovery recover(const Examples& examples, const RecoverOptions& options, const Execution& execution) {
   options.validate();

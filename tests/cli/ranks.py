@@ -57,8 +57,10 @@ def ranks_of(process):
 
 
 def start_and_kill(words, seconds, number=signal.SIGKILL, rng=None):
-    """Ends one rank after so many seconds; the status of mpirun, and how long the others took to end."""
+    """Ends one rank so many seconds after the ranks have begun; the status of mpirun, and how long the others took to end."""
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        while not ranks_of(process) and process.poll() is None:
+            time.sleep(0.01)
         time.sleep(seconds)
         pids = ranks_of(process)
         if pids and process.poll() is None:

@@ -100,7 +100,9 @@ TEST(SeenLabels, ProjectionLeavesWhatNoReadoutExplains) {
   const Matrix<double>& phi = as_activation_point(*point).phi;
   for (Index i = 0; i < z.rows(); ++i)
     for (Index c = 0; c < kPartOutputs; ++c) {
-      if (p.seen(i, c) == 0) EXPECT_EQ(z(i, c), 0);
+      if (p.seen(i, c) == 0) {
+        EXPECT_EQ(z(i, c), 0);
+      }
       EXPECT_NEAR(again(i, c), z(i, c), 1e-10);
     }
   for (Index a = 0; a < phi.cols(); ++a)

@@ -102,7 +102,7 @@ TEST(GoldenSection, PassesOverMatricesThatAreNotDefinite) {
 // curve may have a second valley, and then hardly a deeper one: 47 of these 48 choices are the same.
 TEST(GoldenSection, ChoosesAsTheWholeCurveDoes) {
   int same = 0;
-  for (const auto [count, heads] : {std::pair<Index, Index>{40, 30}, {90, 10}, {150, 25}, {200, 8}})
+  for (const auto& [count, heads] : {std::pair<Index, Index>{40, 30}, {90, 10}, {150, 25}, {200, 8}})
     for (const double noise : {0.0, 0.3, 3.0, 30.0})
       for (std::uint64_t seed = 1; seed <= 3; ++seed) {
         LabelledSets data = reference::labelled(reference::equal_sets<double>(count, 4, 3, seed), seed, 1);
