@@ -197,6 +197,35 @@ void read_classes(const Reader& reader, AutomaticModel& model) {
 }  // namespace
 }  // namespace automatic
 
+namespace {
+
+void add_metadata(const AutomaticModel& model, std::map<std::string, std::string>& meta) {
+  const TokenFrame& f = model.frame;
+  meta["format"] = automatic::kFormat;
+  meta["format_version"] = automatic::kVersion;
+  meta["headlens_version"] = version();
+  meta["headlens_commit"] = commit();
+  meta["dim"] = fmt::format("{}", model.dim);
+  meta["outputs"] = fmt::format("{}", model.outputs);
+  meta["count"] = fmt::format("{}", model.count);
+  meta["seed"] = fmt::format("{}", model.seed);
+  meta["vector_targets"] = model.vector_targets ? "true" : "false";
+  meta["sequence"] = model.sequence ? "true" : "false";
+  meta["classes"] = fmt::format("{}", fmt::join(model.classes, ","));
+  for (const auto& [key, value] : model.notes) meta["note." + key] = value;
+  meta["given_query"] = f.given_query ? "true" : "false";
+  meta["score_unit"] = fmt::format("{}", f.score_unit);
+  meta["key_distance"] = fmt::format("{}", f.key_distance);
+  meta["loo_error"] = fmt::format("{}", model.loo_error);
+  meta["members"] = fmt::format("{}", model.members.size());
+  for (std::size_t c = 0; c < model.members.size(); ++c) {
+    meta[fmt::format("member.{}", c)] = automatic::member_text(model.members[c]);
+    meta[fmt::format("member.{}.blocks", c)] = automatic::blocks_text(model.members[c]);
+  }
+}
+
+}  // namespace
+
 TensorFile tensors_of(const AutomaticModel& model) {
   TensorFile file;
   const TokenFrame& f = model.frame;
@@ -225,27 +254,7 @@ TensorFile tensors_of(const AutomaticModel& model) {
     file.tensors["spread"] = model.spread;
     file.tensors["kernel_means"] = model.kernel_means;
   }
-  meta["format"] = automatic::kFormat;
-  meta["format_version"] = automatic::kVersion;
-  meta["headlens_version"] = version();
-  meta["headlens_commit"] = commit();
-  meta["dim"] = fmt::format("{}", model.dim);
-  meta["outputs"] = fmt::format("{}", model.outputs);
-  meta["count"] = fmt::format("{}", model.count);
-  meta["seed"] = fmt::format("{}", model.seed);
-  meta["vector_targets"] = model.vector_targets ? "true" : "false";
-  meta["sequence"] = model.sequence ? "true" : "false";
-  meta["classes"] = fmt::format("{}", fmt::join(model.classes, ","));
-  for (const auto& [key, value] : model.notes) meta["note." + key] = value;
-  meta["given_query"] = f.given_query ? "true" : "false";
-  meta["score_unit"] = fmt::format("{}", f.score_unit);
-  meta["key_distance"] = fmt::format("{}", f.key_distance);
-  meta["loo_error"] = fmt::format("{}", model.loo_error);
-  meta["members"] = fmt::format("{}", model.members.size());
-  for (std::size_t c = 0; c < model.members.size(); ++c) {
-    meta[fmt::format("member.{}", c)] = automatic::member_text(model.members[c]);
-    meta[fmt::format("member.{}.blocks", c)] = automatic::blocks_text(model.members[c]);
-  }
+  add_metadata(model, meta);
   return file;
 }
 

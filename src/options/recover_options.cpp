@@ -8,8 +8,9 @@ using options::choice;
 
 namespace {
 
-Option<RecoverOptions> method_row() {
-  using O = RecoverOptions;
+using R = RecoverOptions;
+
+Option<R> method_row() {
   return {
       {.name = "method",
        .help = "varpro (variable projection) or sculpt (the paper's six phases); moments or gradient, shown "
@@ -21,11 +22,10 @@ Option<RecoverOptions> method_row() {
                        "(recovery.md#moments-alone-and-gradient-descent-alone) (which needs ",
                        option("heads"),
                        ") and [learners that know the class](hardness.md#learners-that-know-the-class)")},
-      choice<&O::method>()};
+      choice<&R::method>()};
 }
 
-Option<RecoverOptions> rank_row() {
-  using O = RecoverOptions;
+Option<R> rank_row() {
   return {
       {.name = "rank",
        .shown = "r",
@@ -33,21 +33,19 @@ Option<RecoverOptions> rank_row() {
        .more =
            ": [heads in factors](recovery.md#layers-of-the-size-people-have) are what auto takes for tokens "
            "of more than 48 coordinates"},
-      &O::rank};
+      &R::rank};
 }
 
-Option<RecoverOptions> variant_row() {
-  using O = RecoverOptions;
+Option<R> variant_row() {
   return {{.name = "variant",
            .help = message(
                "auto tries the usual masks, biases and rotary positions and names the simplest that explains "
                "the labels (with ",
                option("heads"), "); given takes the three options below")},
-          choice<&O::choice>()};
+          choice<&R::choice>()};
 }
 
-Option<RecoverOptions> best_fit_row() {
-  using O = RecoverOptions;
+Option<R> best_fit_row() {
   return {
       {.name = "best-fit",
        .help = "the best layer of the given number of heads for labels of any origin, with its excess error; "
@@ -55,11 +53,10 @@ Option<RecoverOptions> best_fit_row() {
        .more = "; see "
                "[labels that are not those of a layer](recovery.md#labels-that-are-not-those-of-a-layer); "
                "varpro only"},
-      &O::best_fit};
+      &R::best_fit};
 }
 
-Option<RecoverOptions> time_limit_row() {
-  using O = RecoverOptions;
+Option<R> time_limit_row() {
   return {{.name = "time-limit",
            .shown = "T",
            .help = "seconds after which to stop with a status",
@@ -67,7 +64,16 @@ Option<RecoverOptions> time_limit_row() {
            .nothing = "none",
            .unset = "none",
            .range = above(0)},
-          &O::time_limit_seconds};
+          &R::time_limit_seconds};
+}
+
+Option<R> rotary_row() {
+  return {
+      {.name = "rotary",
+       .shown = "R",
+       .help = "rotary positions, as base=10000,layout=half (or interleaved), with share=0.5 where only a "
+               "part of the columns is turned; or none"},
+      &R::rotary};
 }
 
 }  // namespace
@@ -93,11 +99,7 @@ const std::vector<Option<RecoverOptions>>& options_of<RecoverOptions>() {
       {{.name = "bias",
         .help = "query biases (a vector per head), and one constant for value and output biases"},
        &O::bias},
-      {{.name = "rotary",
-        .shown = "R",
-        .help = "rotary positions, as base=10000,layout=half (or interleaved), with share=0.5 where only a "
-                "part of the columns is turned; or none"},
-       &O::rotary},
+      rotary_row(),
       {{.name = "kv-groups",
         .shown = "g",
         .help = "groups of heads that share keys and values",

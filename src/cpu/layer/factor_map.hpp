@@ -31,7 +31,10 @@ class FactorMap final : public ExampleMap<T> {
   }
   const backend::HeadRanks& ranks() const { return ranks_; }
 
+  // z = X (Q | K | V), turned where positions turn; p: attention of every head; phi = (P^1 X V_1, .., P^m X
+  // V_m)
   void evaluate(In parameters, Out z, Out p, Out phi) const;
+  // of phi, along dparameters
   void derivative(In z, In p, In dparameters, Out dphi) const;
   // dparameters (d, 2 a + b) = sum over rows of <g, dPhi / dparameters>, g (n k, b).
   void adjoint(In z, In p, In g, Out dparameters) const;

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <numbers>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 #include "base/random.hpp"
@@ -109,68 +111,116 @@ Split few_held_out(const Split& split) {
   return out;
 }
 
+namespace {
+
+class Descent {
+ public:
+  Descent(const Split& split, Factors start, const DescentOptions& options, std::uint64_t seed,
+          Successor& newton, Effort& effort)
+      : split_(split),
+        held_(few_held_out(split)),
+        options_(options),
+        newton_(newton),
+        effort_(effort),
+        batches_(examples(), batch_size(), seed),
+        course_(patience()),
+        near_(options.near),
+        out_{std::move(start), DescentEnd::out_of_steps, 0} {
+    begin_from(out_.factors);
+  }
+  DescentResult run() {
+    while (out_.steps < options_.most_steps) {
+      step();
+      const bool late = effort_.must_stop();
+      if (!late && out_.steps % kLookEvery != 0) continue;
+      look_around();
+      if (late) return ended(DescentEnd::out_of_time);
+      if (const std::optional<DescentEnd> end = worth_going_on()) return ended(*end);
+    }
+    const bool found = newton_.take_over(out_.factors, Successor::Try::last);
+    return ended(found ? DescentEnd::found : DescentEnd::out_of_steps);
+  }
+
+ private:
+  Index dim() const { return split_.train_x.cols; }
+  Index examples() const { return split_.train_x.rows / split_.tokens; }
+  Index batch_size() const {
+    return std::min(examples(), std::max<Index>(1, with_dim(kBatchRows, dim()) / split_.tokens));
+  }
+  Index patience() const { return with_dim(kPatience, dim()); }
+  DescentResult ended(DescentEnd end) {
+    out_.end = end;
+    return std::move(out_);
+  }
+  void begin_from(const Factors& factors) {
+    machine_ = effort_.context().machine.make_factor_descent(split_.train(), factors.ranks, factors.values,
+                                                             effort_.context());
+  }
+  void step() {
+    const double squares = machine_->step(batches_.next(), slower_ * rate_at(options_, out_.steps));
+    mean_ += 0.1 * (squares - mean_);
+    ++effort_.steps;
+    ++out_.steps;
+    if (out_.steps % 10 == 0) effort_.report("descend", out_.steps, mean_, out_.factors.heads());
+  }
+  void look_around() {
+    Place place = look(*machine_, held_, out_.factors, effort_);
+    out_.factors = std::move(place.factors);
+    out_.factors.train_error = std::sqrt(mean_);
+    effort_.trace.push_back({"descend", out_.factors.heads(), effort_.seconds(), out_.factors.train_error,
+                             out_.steps, out_.factors.held_out_error});
+    newton_.look(out_.factors);
+    if (!place.noisy) return;
+    machine_->go_to_mean();
+    slower_ *= kSlower;
+  }
+  std::optional<DescentEnd> worth_going_on() {
+    course_.look(out_.steps, out_.factors);
+    if (course_.overfits()) return DescentEnd::overfits;
+    if (renews()) return {};
+    const bool flat = course_.is_flat(out_.steps);
+    if (out_.factors.held_out_error < near_ || flat) {
+      if (newton_.take_over(out_.factors, flat ? Successor::Try::last : Successor::Try::early))
+        return DescentEnd::found;
+      near_ = std::min(near_, out_.factors.held_out_error) / 2;
+    }
+    return flat ? std::optional(DescentEnd::flat) : std::nullopt;
+  }
+  // On a plateau some head of the layer is missing and several students share another. Students that share
+  // are one, and the places that this leaves begin anew, once.
+  bool renews() {
+    if (renewed_ || !course_.is_slow(out_.steps) || out_.factors.held_out_error <= options_.near)
+      return false;
+    renewed_ = true;
+    std::optional<Factors> fresh = newton_.with_fresh_heads(out_.factors);
+    if (!fresh) return false;
+    begin_from(*fresh);
+    fresh->train_error = out_.factors.train_error;
+    fresh->held_out_error = out_.factors.held_out_error;
+    out_.factors = std::move(*fresh);
+    course_ = Course(patience());
+    slower_ = 1;
+    return true;
+  }
+
+  const Split& split_;
+  const Split held_;
+  const DescentOptions& options_;
+  Successor& newton_;
+  Effort& effort_;
+  Batches batches_;
+  Course course_;
+  std::unique_ptr<backend::FactorDescent> machine_;
+  double mean_ = 1, near_, slower_ = 1;  // mean: of the batches' relative squares, running
+  bool renewed_ = false;
+  DescentResult out_;
+};
+
+}  // namespace
+
 DescentResult descend(const Split& split, Factors start, const DescentOptions& options, std::uint64_t seed,
                       Successor& newton, Effort& effort) {
-  const Index k = split.tokens, d = split.train_x.cols, examples = split.train_x.rows / k;
-  const auto descent_from = [&](const Factors& from) {
-    return effort.context().machine.make_factor_descent(split.train(), from.ranks, from.values,
-                                                        effort.context());
-  };
-  auto machine = descent_from(start);
-  Batches batches(examples, std::min(examples, std::max<Index>(1, with_dim(kBatchRows, d) / k)), seed);
-  const Split held = few_held_out(split);
-  DescentResult out{std::move(start), DescentEnd::out_of_steps, 0};
-  const auto ended = [&](DescentEnd end) {
-    out.end = end;
-    return std::move(out);
-  };
-  Course course(with_dim(kPatience, d));
-  double mean = 1, near = options.near;  // mean: of the batches' relative squares, running
-  double slower = 1;
-  bool renewed = false;
-  while (out.steps < options.most_steps) {
-    const double squares = machine->step(batches.next(), slower * rate_at(options, out.steps));
-    mean += 0.1 * (squares - mean);
-    ++effort.steps;
-    ++out.steps;
-    if (out.steps % 10 == 0) effort.report("descend", out.steps, mean, out.factors.heads());
-    const bool late = effort.must_stop();
-    if (!late && out.steps % kLookEvery != 0) continue;
-    Place place = look(*machine, held, out.factors, effort);
-    out.factors = std::move(place.factors);
-    out.factors.train_error = std::sqrt(mean);
-    effort.trace.push_back({"descend", out.factors.heads(), effort.seconds(), out.factors.train_error,
-                            out.steps, out.factors.held_out_error});
-    newton.look(out.factors);
-    if (place.noisy) {
-      machine->go_to_mean();
-      slower *= kSlower;
-    }
-    if (late) return ended(DescentEnd::out_of_time);
-    course.look(out.steps, out.factors);
-    if (course.overfits()) return ended(DescentEnd::overfits);
-    // On a plateau some head of the layer is missing and several students share another. Students that share
-    // are one, and the places that this leaves begin anew.
-    if (course.is_slow(out.steps) && out.factors.held_out_error > options.near && !renewed) {
-      renewed = true;
-      if (std::optional<Factors> fresh = newton.with_fresh_heads(out.factors)) {
-        machine = descent_from(*fresh);
-        out.factors.ranks = fresh->ranks;
-        course = Course(with_dim(kPatience, d));
-        slower = 1;
-        continue;
-      }
-    }
-    const bool flat = course.is_flat(out.steps);
-    if (out.factors.held_out_error < near || flat) {
-      if (newton.take_over(out.factors, flat ? Successor::Try::last : Successor::Try::early))
-        return ended(DescentEnd::found);
-      near = std::min(near, out.factors.held_out_error) / 2;
-    }
-    if (flat) return ended(DescentEnd::flat);
-  }
-  const bool found = newton.take_over(out.factors, Successor::Try::last);
-  return ended(found ? DescentEnd::found : DescentEnd::out_of_steps);
+  return Descent(split, std::move(start), options, seed, newton, effort).run();
 }
 
 }  // namespace headlens::recovery

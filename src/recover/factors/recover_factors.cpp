@@ -253,6 +253,12 @@ void judge(const Split& white, const Outside& outside, const RecoverOptions& opt
   }
 }
 
+void say_too_late(Certificate& certificate) {
+  certificate.status = RecoveryStatus::stalled;
+  certificate.reason = "The time limit came before any head was found.";
+  certificate.advice = message("Raise ", option("time-limit"), ", or give fewer examples.");
+}
+
 }  // namespace
 
 bool wants_factors(const RecoverOptions& options, Index dim) {
@@ -293,12 +299,7 @@ bool recover_factors(const Split& given, const Units& given_units, const Recover
     search_factors(white, options, effort, certificate, search);
     judge(white, outside, options, effort, search, judged, certificate);
   });
-  if (best.heads() == 0) {
-    certificate.status = RecoveryStatus::stalled;
-    certificate.reason = "The time limit came before any head was found.";
-    certificate.advice = message("Raise ", option("time-limit"), ", or give fewer examples.");
-    return true;
-  }
+  if (best.heads() == 0) return say_too_late(certificate), true;
   const bool late = !finished || effort.expired();
   certificate.status = status_of(search, judged.noise, judged.proof, late);
   const bool dense_may_do = asked.rank == "auto" && !asked.kv_groups &&
