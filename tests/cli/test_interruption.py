@@ -27,6 +27,7 @@ def folder(tmp_path_factory):
         np.savez(at / f"{name}.npz", **arrays, y=rng.standard_normal(n) if y is None else y)
 
     sets("many", 6000, 8)
+    sets("wide", 5000, 48)
     sets("labels", 4000, 8, y=rng.integers(0, 3, 4000))
     sets("long", 4, 200_000)
     sets("two", 2, 500_000)
@@ -61,7 +62,7 @@ COMMANDS = {
     "infinitely many heads": "fit many.npz --heads inf -o m",
     "centres": "fit many.npz --heads inf --centres 3000 -o m",
     "a million keys": "fit two.npz --heads inf -o m",
-    "kernel": "kernel many.npz -o k",
+    "kernel": "kernel wide.npz -o k",
     "exact kernel": "kernel many.npz --bias-scale 1 --exact -o k",
     "softmax kernel": "kernel many.npz --score softmax -o k",
     "kernel of long sets": "kernel long.npz -o k",
