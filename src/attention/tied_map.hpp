@@ -1,20 +1,17 @@
-// A layer whose heads share keys and values in groups, as a function of all its factors at once, for a fixed
-// set of examples. Head i of group g has
+// A layer whose heads share keys and values in groups, as a function of all its factors at once
+// (attention/factored_head_map.hpp), for a fixed set of examples. Head i of group g has
 //
 //   P_i = softmax(q_i k_g^T),   Phi_i = P_i v_g,   F = [Phi_1 .. Phi_m | 1] O,
 //
 // with q_i, k_g, v_g the columns of Z = X [Q_1 .. Q_m | K_1 .. K_g | V_1 .. V_g], turned by their positions
 // where there are rotary positions. With biases, tokens have a last coordinate 1 and Phi a last column of
-// ones, whose row of O is the constant c. Along dZ, and for the adjoint of G,
-//
-//   dL = dq k^T + q dk^T,  dP = P * (dL - <P, dL>),  dPhi_i = dP v + P dv
-//   C = P * (G_i v^T - <P, G_i v^T>),  dq_i = C k,  dk_g = sum_i C^T q_i,  dv_g = sum_i P^T G_i
+// ones, whose row of O is the constant c.
 #pragma once
 
 #include <optional>
 #include <vector>
 
-#include "attention/example_map.hpp"
+#include "attention/factored_head_map.hpp"
 
 namespace headlens {
 
@@ -38,7 +35,7 @@ struct TiedShape {
   // Numbers that a checkpoint of such a layer holds, and that change its outputs: key biases do not, without
   // rotary positions, and value biases are a part of the constant.
   double parameters() const;
-  ExampleMapShape map_shape() const { return {heads, columns(), features(), mask, rotary, rank}; }
+  FactoredHeadShape map_shape() const;
 };
 
 // All numbers of one layer.
@@ -50,11 +47,12 @@ struct TiedLayer {
 TiedLayer copy_of(const TiedLayer& layer);
 
 template <class T>
-class TiedMap final : public ExampleMap<T> {
+class TiedMap final : public FactoredHeadMap<T> {
  public:
-  using typename ExampleMap<T>::In;
-  using typename ExampleMap<T>::Out;
-  TiedMap(In x, Index tokens, const TiedShape& shape, const std::vector<Index>& lengths, int threads);
+  using typename FactoredHeadMap<T>::In;
+  using typename FactoredHeadMap<T>::Out;
+  TiedMap(In x, Index tokens, const TiedShape& shape, const std::vector<Index>& lengths, int threads)
+      : FactoredHeadMap<T>(x, tokens, shape.map_shape(), lengths, threads), shape_(shape) {}
   // The same map for the same tokens in another precision.
   template <class U>
   TiedMap<U> converted(MatrixView<const U> x) const {
@@ -62,15 +60,7 @@ class TiedMap final : public ExampleMap<T> {
   }
   const TiedShape& shape() const { return shape_; }
 
-  void evaluate(In parameters, Out z, Out p, Out phi) const;
-  void derivative(In z, In p, In dparameters, Out dphi) const;
-  void adjoint(In z, In p, In g, Out dparameters) const;
-
  private:
-  using typename ExampleMap<T>::Block;
-  void images(In parameters, Block here, Out z) const;
-  void take_back(In z, In p, In g, Index example, Out back) const;
-
   TiedShape shape_;
 };
 

@@ -13,6 +13,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/head_columns.hpp"
 #include "headlens/variant.hpp"
 #include "linalg/matrix.hpp"
 
@@ -51,11 +52,7 @@ struct HeadRanks {
   }
 };
 
-// Q, K and V of one head lie in these columns of the parameters, O in the rows `o` of O.
-struct HeadColumns {
-  Index q = 0, k = 0, v = 0, o = 0;
-  Index logits = 0, values = 0;  // how many
-};
+using headlens::HeadColumns;
 inline std::vector<HeadColumns> columns_of(const HeadRanks& ranks) {
   const Index a = ranks.logit_columns();
   std::vector<HeadColumns> out;

@@ -1,4 +1,8 @@
 // The options of recovery.
+#include <optional>
+#include <string>
+#include <utility>
+
 #include "headlens/refit.hpp"
 #include "options/table.hpp"
 
@@ -76,6 +80,29 @@ Option<R> rotary_row() {
       &R::rotary};
 }
 
+template <class O>
+Option<O> groups_row() {
+  return {{.name = "kv-groups",
+           .shown = "g",
+           .help = "groups of heads that share keys and values",
+           .nothing = "none",
+           .unset = "one per head",
+           .range = at_least(1)},
+          &O::kv_groups};
+}
+
+// A number of something that is that of the layer where it is not given.
+Option<RefitOptions> size_row(std::string name, std::string shown, Text help,
+                              std::optional<Index> RefitOptions::*member) {
+  return {{.name = std::move(name),
+           .shown = std::move(shown),
+           .help = std::move(help),
+           .nothing = "none",
+           .unset = "as in the layer",
+           .range = at_least(1)},
+          member};
+}
+
 }  // namespace
 
 template <>
@@ -100,13 +127,7 @@ const std::vector<Option<RecoverOptions>>& options_of<RecoverOptions>() {
         .help = "query biases (a vector per head), and one constant for value and output biases"},
        &O::bias},
       rotary_row(),
-      {{.name = "kv-groups",
-        .shown = "g",
-        .help = "groups of heads that share keys and values",
-        .nothing = "none",
-        .unset = "one per head",
-        .range = at_least(1)},
-       &O::kv_groups},
+      groups_row<O>(),
       {{.name = "starts", .shown = "R", .help = "starts for each number of heads", .range = at_least(1)},
        &O::starts},
       {{.name = "start",
@@ -152,27 +173,9 @@ template <>
 const std::vector<Option<RefitOptions>>& options_of<RefitOptions>() {
   using O = RefitOptions;
   static const std::vector<Option<O>> rows = options::table<O>({
-      {{.name = "heads",
-        .shown = "m",
-        .help = "heads of the smaller layer",
-        .nothing = "none",
-        .unset = "as in the layer",
-        .range = at_least(1)},
-       &O::heads},
-      {{.name = "rank",
-        .shown = "r",
-        .help = "rank of its heads: of Theta and of W",
-        .nothing = "none",
-        .unset = "as in the layer",
-        .range = at_least(1)},
-       &O::rank},
-      {{.name = "kv-groups",
-        .shown = "g",
-        .help = "groups of heads that share keys and values",
-        .nothing = "none",
-        .unset = "one per head",
-        .range = at_least(1)},
-       &O::kv_groups},
+      size_row("heads", "m", "heads of the smaller layer", &O::heads),
+      size_row("rank", "r", "rank of its heads: of Theta and of W", &O::rank),
+      groups_row<O>(),
       {{.name = "mask", .help = "mask of a checkpoint or of examples, which do not tell"},
        choice<&O::mask>()},
       {{.name = "steps",
