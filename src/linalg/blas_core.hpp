@@ -18,8 +18,9 @@ struct BlasInfo {
 
 BlasInfo blas_info();
 
-// The decision alone: are the kernels named `core` as fast as a processor of that level can run?
-bool core_fits(std::string_view core, SimdLevel level, bool amd);
+// The decision alone: are the kernels named `core` as fast as a processor of that level can run? One that
+// halves the instructions of AVX-512 (Zen 4) runs those of AVX2 as fast; others take up to twice as long.
+bool core_fits(std::string_view core, SimdLevel level, bool halves);
 
 std::string wanted_core(SimdLevel level);
 

@@ -11,7 +11,7 @@ namespace {
 struct Row {
   const char* core;
   SimdLevel level;
-  bool amd;
+  bool halves;
   bool fits;
 };
 
@@ -42,14 +42,14 @@ TEST(BlasCore, FitsTheProcessor) {
       {"armv8", SimdLevel::portable, false, true},
   };
   for (const Row& row : table)
-    EXPECT_EQ(core_fits(row.core, row.level, row.amd), row.fits)
-        << row.core << " on " << name(row.level) << (row.amd ? " (AMD)" : "");
+    EXPECT_EQ(core_fits(row.core, row.level, row.halves), row.fits)
+        << row.core << " on " << name(row.level) << (row.halves ? " (halves)" : "");
 }
 
 TEST(BlasCore, TheWantedCoreFits) {
   for (const SimdLevel level : {SimdLevel::avx2, SimdLevel::avx512})
-    for (const bool amd : {false, true})
-      EXPECT_TRUE(core_fits(wanted_core(level), level, amd)) << name(level);
+    for (const bool halves : {false, true})
+      EXPECT_TRUE(core_fits(wanted_core(level), level, halves)) << name(level);
   EXPECT_EQ(wanted_core(SimdLevel::portable), "");
 }
 
