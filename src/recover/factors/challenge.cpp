@@ -24,6 +24,7 @@ constexpr double kLowDraws = 4;      // times: draws that were low by chance
 constexpr double kRounding = 1e-14;  // of |Y|: labels and our own sums
 constexpr int kExactDraws = 3, kNoisyDraws = 16;
 constexpr double kNudge = 1e-3, kReturned = 0.02;
+constexpr double kOftenReturned = 1e-12, kReturnedAtLast = 1e-14;  // relative squares at which that is asked
 
 // |content error| of one head along a direction of the parameters.
 double theta_moved(const Factors& factors, const Matrix<double>& direction, Index head) {
@@ -149,10 +150,13 @@ bool factors_come_back(const Split& split, const Factors& factors, std::uint64_t
   for (Index i = 0; i < size; ++i) nudge.data()[i] = kNudge * entry * stream.normal();
   backend::pin(factors.ranks, nudge.view());
   add(1.0, nudge, nudged.values.parameters);
-  const PolishOptions options{
-      .damping = 1e-8, .ridge = 1e-12, .tolerance = 1e-14, .max_steps = 12, .stall_steps = 5};
-  const Polished back = polish(split, nudged, options, "nudge", effort);
-  return factor_distance(back.factors, factors, effort.threads()) < kReturned * kNudge;
+  for (const double tolerance : {kOftenReturned, kReturnedAtLast}) {
+    const PolishOptions options{
+        .damping = 1e-8, .ridge = 1e-12, .tolerance = tolerance, .max_steps = 12, .stall_steps = 5};
+    nudged = polish(split, nudged, options, "nudge", effort).factors;
+    if (factor_distance(nudged, factors, effort.threads()) < kReturned * kNudge) return true;
+  }
+  return false;
 }
 
 }  // namespace headlens::recovery

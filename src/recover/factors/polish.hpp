@@ -18,7 +18,7 @@ double polish_bytes(const Split& split, const backend::HeadRanks& ranks, double 
 struct PolishOptions {
   double damping = 1e-3;  // mu, in units of |Y|^2 / |parameters|^2
   double ridge = 1e-4;
-  double tolerance = 1e-26;  // on |r|^2 / |Y|^2
+  double tolerance = 1e-24;  // on |r|^2 / |Y|^2; a further step costs as much and wins what rounding leaves
   int max_steps = 60, stall_steps = 8;
   double stall_factor = 0.9;  // of squares, over stall_steps
   bool ends_capped = false;   // where conjugate gradients do not solve a step: more equations would help
