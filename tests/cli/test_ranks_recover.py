@@ -189,7 +189,7 @@ def test_faults_of_predictions(tmp_path):
 
 # Studies.
 
-SEEDS = 100  # of 12 cells each: a study that outlasts the start of another mpirun
+SEEDS = 40  # of 12 cells each: a study that outlasts the start of another mpirun
 
 
 @pytest.fixture
