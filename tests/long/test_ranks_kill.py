@@ -83,5 +83,5 @@ def test_killed_recoveries(tmp_path, report):
     between()
     assert longest < PATIENCE
     report(
-        f"a rank of a recovery killed at {KILLS} moments: all ended within {longest:.1f} s, and no file was left"
+        f"a rank of a recovery killed at {KILLS} moments: all ended within {longest:.1f} s, and nothing half-written was left"
     )
