@@ -53,7 +53,7 @@ Json report_json(const AutomaticFit& fit, const std::filesystem::path& file) {
           {"kept", model.support.query.dim(0)},
           {"query", model.frame.given_query ? "given" : "zero"},
           {"tokens", model.frame.by_scores() ? "normal scores" : "values"},
-          {"other_tokens_error", fit.other_tokens_error},
+          {"other_tokens_error", optional_json(fit.other_tokens_error)},
           {"loo_error", model.loo_error},
           {"loo_accuracy", optional_json(model.loo_accuracy)},
           {"members", members},

@@ -108,7 +108,9 @@ struct AutomaticFit {
   std::vector<AutomaticMember>
       trials;  // every kernel that was tried, best first; their errors on `screened` sets
   Index screened = 0;
-  double other_tokens_error = 0;  // of the best kernel with values where scores were chosen, or the reverse
+  // Of the best kernel with values where scores were chosen, or the reverse; none if scores are all alike.
+  std::optional<double> other_tokens_error;
+  std::uint64_t predicted_peak_bytes = 0;
   double seconds = 0;
 };
 

@@ -58,7 +58,8 @@ nb::tuple fit_model(const Sets& sets, const AnyArray& y, std::uint64_t seed, con
   nb::dict report = report_dict(result.model);
   report["screened"] = result.screened;
   report["trials"] = member_dicts(result.trials);
-  report["other_tokens_error"] = result.other_tokens_error;
+  report["other_tokens_error"] =
+      result.other_tokens_error ? nb::cast(*result.other_tokens_error) : nb::none();
   report["seconds"] = result.seconds;
   return nb::make_tuple(nb::cast(std::move(result.model)), report);
 }

@@ -76,7 +76,8 @@ Matrix<double> rows_of(MatrixView<const double> y, const std::vector<Index>& cho
 }
 
 // Tokens and the largest block of features; then whichever is more:
-// - screening: products of every block, and of every worker a kernel, eigenvectors and what LAPACK takes;
+// - screening: products of every block, predictions of every kernel of one frame, and of every worker a
+//   kernel, eigenvectors and what LAPACK takes, and predictions at two penalties;
 // - fitting: of every member products with and among the kept sets, later its spectrum in their place, and
 //   what belongs to every output; of every worker kernels, features and eigenvectors beside that.
 double peak_bytes(const Sets& sets, Index outputs, bool classifier, Index kept, int workers) {
@@ -86,7 +87,8 @@ double peak_bytes(const Sets& sets, Index outputs, bool classifier, Index kept, 
              blocks = static_cast<double>(most_blocks(classifier));
   const double tokens = static_cast<double>(sets.total_keys()) * d;
   const double screened = static_cast<double>(std::min(sets.count(), kScreened));
-  const double screening = screened * (screened * (blocks + 1 + 6.0 * workers) + 6 * blocks * q);
+  const double screening =
+      screened * (screened * (blocks + 1 + 6.0 * workers) + (6 * blocks + 4.0 * workers + 1) * q) + n * q;
   const double fitting = (members + 1) * (n * m + m * m) + workers * (3 * n * m + 6 * m * m) +
                          (members + 4.0 * workers) * (n + m) * q;
   const double described = (n + m) * (d + static_cast<double>(kFrequencies) +
@@ -99,6 +101,7 @@ double peak_bytes(const Sets& sets, Index outputs, bool classifier, Index kept, 
 struct Affordable {
   Index kept = 0;
   int workers = 1;
+  double bytes = 0;  // with both
 };
 
 Affordable affordable(const Sets& sets, Index outputs, bool classifier, const backend::Context& context) {
@@ -107,10 +110,11 @@ Affordable affordable(const Sets& sets, Index outputs, bool classifier, const ba
     return peak_bytes(sets, outputs, classifier, kept, workers);
   };
   const Index wanted = sets.count() <= kAllKept ? sets.count() : kMostCentres;
-  Affordable out{wanted, 1};
+  Affordable out{wanted};
   while (out.kept > 200 && !budget.fits(bytes(out.kept, 1))) out.kept /= 2;
   budget.require(bytes(out.kept, 1), join("an automatic fit on ", sets.count(), " sets"));
   while (out.workers < context.threads && budget.fits(bytes(out.kept, out.workers + 1))) ++out.workers;
+  out.bytes = bytes(out.kept, out.workers);
   if (out.kept < wanted)
     context.execution.note(join("memory: ", out.kept, " sets are kept instead of ", wanted));
   return out;
@@ -199,33 +203,53 @@ void assemble(AutomaticModel& model, const std::vector<FittedMember>& fitted, co
   model.intercept = Array::from(intercept, {q});
 }
 
+// What is kept of the kernels of one frame, best first; their predictions, a matrix per kernel, are not.
+struct Screened {
+  std::vector<AutomaticMember> tried, members;
+
+  double error() const { return tried.front().loo_error; }
+};
+
+Screened screen_frame(const TokenFrame& frame, const Sets& sets, const std::vector<Index>& chosen,
+                      MatrixView<const double> y, bool classifier, int workers,
+                      const backend::Context& context) {
+  const std::vector<Trial> trials =
+      screen(frame, standardise(frame, sets, chosen, context.threads), y, classifier, workers, context);
+  Screened out;
+  for (const Trial& trial : trials) out.tried.push_back(trial.member);
+  if (!trials.empty()) out.members = committee(trials, y, classifier);
+  return out;
+}
+
 // The frame and its kernels, best first. Coordinates become normal scores where the best kernel then has an
 // error that is a twentieth smaller: values have the better right, for means and sums are linear in them.
+// There may be no scores: a coordinate may be constant in the sets that they are learned from.
 void choose_kernels(const Sets& sets, MatrixView<const double> y, AutomaticFit& fit, int workers,
                     const backend::Context& context) {
   constexpr double kBetter = 0.95;
   AutomaticModel& model = fit.model;
   const bool classifier = model.is_classifier();
-  const std::vector<Index> screened = draw_sets(sets.count(), kScreened, model.seed, "automatic-screened");
-  const Matrix<double> screened_y = rows_of(y, screened);
-  const auto trials_of = [&](const TokenFrame& frame) {
-    return screen(frame, standardise(frame, sets, screened, context.threads), screened_y, classifier, workers,
-                  context);
+  const std::vector<Index> chosen = draw_sets(sets.count(), kScreened, model.seed, "automatic-screened");
+  const Matrix<double> chosen_y = rows_of(y, chosen);
+  const auto screened = [&](const TokenFrame& frame) {
+    return screen_frame(frame, sets, chosen, chosen_y, classifier, workers, context);
   };
-  fit.screened = static_cast<Index>(screened.size());
+  fit.screened = static_cast<Index>(chosen.size());
   model.frame = learn_frame(sets, model.seed, context.threads);
   TokenFrame scored = frame_by_scores(sets, model.frame, context.threads);
-  std::vector<Trial> trials = trials_of(model.frame), others = trials_of(scored);
-  require(!trials.empty() && !others.empty(), sets.name(), ": the ", fit.screened,
+  Screened best = screened(model.frame), other = screened(scored);
+  require(!best.tried.empty(), sets.name(), ": the ", fit.screened,
           " sets that were compared are all the same, so nothing can be learned from them: give sets that "
           "differ");
-  if (others.front().member.loo_error < kBetter * trials.front().member.loo_error) {
-    std::swap(trials, others);
-    model.frame = std::move(scored);
+  if (!other.tried.empty()) {
+    if (other.error() < kBetter * best.error()) {
+      std::swap(best, other);
+      model.frame = std::move(scored);
+    }
+    fit.other_tokens_error = other.error();
   }
-  fit.other_tokens_error = others.front().member.loo_error;
-  for (const Trial& trial : trials) fit.trials.push_back(trial.member);
-  model.members = committee(trials, screened_y, classifier);
+  fit.trials = std::move(best.tried);
+  model.members = std::move(best.members);
 }
 
 AutomaticFit run(const LabelledSets& data, std::uint64_t seed, const backend::Context& context) {
@@ -240,7 +264,8 @@ AutomaticFit run(const LabelledSets& data, std::uint64_t seed, const backend::Co
   require(sets.count() >= 4, sets.name(), ": ", sets.count(),
           " sets given, and an automatic fit needs 4 or more");
   const Matrix<double> y = numbers_of(data, model);
-  const auto [kept_count, workers] = affordable(sets, y.cols(), model.is_classifier(), context);
+  const auto [kept_count, workers, bytes] = affordable(sets, y.cols(), model.is_classifier(), context);
+  fit.predicted_peak_bytes = static_cast<std::uint64_t>(bytes);
   choose_kernels(sets, y, fit, workers, context);
   const std::vector<Index> kept = draw_sets(sets.count(), kept_count, seed, "automatic-kept");
   const bool all = kept_count == sets.count();

@@ -5,6 +5,7 @@
 // A collective call is made by all ranks in the same order. One that waits asks `heed()` whether to stop.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -22,6 +23,20 @@ struct GridPlace {
   int row = 0, column = 0;    // of this rank
   std::int64_t block = 1;     // edge of a block
 };
+
+// Of a rank on the grid nearest to a square, for matrices with n rows: a factorisation sends n^2 / rows +
+// n^2 / columns numbers per rank. Blocks are small enough for every rank to have several.
+inline GridPlace place_on_grid(int rank, int ranks, std::int64_t n) {
+  constexpr std::int64_t kLargestBlock = 64;
+  GridPlace out;
+  for (int rows = 1; rows * rows <= ranks; ++rows)
+    if (ranks % rows == 0) out.rows = rows;
+  out.columns = ranks / out.rows;
+  out.row = rank / out.columns;
+  out.column = rank % out.columns;
+  out.block = std::clamp<std::int64_t>(n / (4 * std::max(out.rows, out.columns)), 1, kLargestBlock);
+  return out;
+}
 
 class Grid {
  public:

@@ -8,6 +8,7 @@
 
 #include "backend/backend.hpp"
 #include "base/parallel.hpp"
+#include "comm/communicator.hpp"
 #include "features/heads.hpp"
 #include "headlens/error.hpp"
 #include "headlens/tasks.hpp"
@@ -116,13 +117,11 @@ void forecast_primal(const ForecastOptions& options, double p, const Rates& rate
                 {"refinement and check", rows * p * rates.product * (kRefinements + 1)}};
 }
 
-// 1 / r + 1 / c on a grid of r times c ranks, the nearest to a square: the sets that a rank needs for its
-// rows and columns, as a share of all.
+// 1 / r + 1 / c on a grid of r times c ranks: the sets that a rank needs for its rows and columns, as a share
+// of all.
 double share_of_sets(int ranks) {
-  int rows = 1;
-  for (int r = 1; r * r <= ranks; ++r)
-    if (ranks % r == 0) rows = r;
-  return 1.0 / rows + 1.0 * rows / ranks;
+  const comm::GridPlace grid = comm::place_on_grid(0, ranks, 1);
+  return 1.0 / grid.rows + 1.0 / grid.columns;
 }
 
 // n <= p, and infinitely many heads: K in block-cyclic layout.

@@ -26,22 +26,15 @@ namespace headlens::mpi {
 namespace {
 
 constexpr int kOne = 1, kZero = 0;
-constexpr std::int64_t kLargestBlock = 64;
 constexpr int kRepeatable = 15;  // BLACS: sums in an order that does not depend on arrival
 using Descriptor = std::array<int, 9>;
 
 class ScalapackGrid final : public comm::Grid {
  public:
   explicit ScalapackGrid(MPI_Comm comm) {
-    int rank = 0, size = 1;
-    MPI_Comm_rank(comm, &rank);
-    MPI_Comm_size(comm, &size);
-    // The grid nearest to a square: the factorisation sends n^2 / rows + n^2 / columns numbers per rank.
-    for (int rows = 1; rows * rows <= size; ++rows)
-      if (size % rows == 0) place_.rows = rows;
-    place_.columns = size / place_.rows;
-    place_.row = rank / place_.columns;
-    place_.column = rank % place_.columns;
+    MPI_Comm_rank(comm, &rank_);
+    MPI_Comm_size(comm, &size_);
+    place_ = comm::place_on_grid(rank_, size_, 1);
     context_ = Csys2blacs_handle(comm);
     Cblacs_gridinit(&context_, "Row", place_.rows, place_.columns);
     int yes = 1;
@@ -51,11 +44,7 @@ class ScalapackGrid final : public comm::Grid {
   ScalapackGrid(const ScalapackGrid&) = delete;
   ScalapackGrid& operator=(const ScalapackGrid&) = delete;
 
-  comm::GridPlace place(std::int64_t n) const override {
-    comm::GridPlace out = place_;
-    out.block = std::clamp<std::int64_t>(n / (4 * std::max(place_.rows, place_.columns)), 1, kLargestBlock);
-    return out;
-  }
+  comm::GridPlace place(std::int64_t n) const override { return comm::place_on_grid(rank_, size_, n); }
 
   bool cholesky(double* a, std::int64_t n) override {
     const int size = static_cast<int>(n);
@@ -120,8 +109,8 @@ class ScalapackGrid final : public comm::Grid {
     return out;
   }
 
-  comm::GridPlace place_;
-  int context_ = 0;
+  int rank_ = 0, size_ = 1, context_ = 0;
+  comm::GridPlace place_;  // blocks aside
 };
 
 }  // namespace

@@ -2,6 +2,9 @@
 
 #include <sys/vfs.h>
 
+#include "headlens/error.hpp"
+#include "io/printable.hpp"
+
 namespace headlens {
 namespace {
 
@@ -38,6 +41,15 @@ std::optional<std::string_view> network_file_system(const std::filesystem::path&
   const std::filesystem::path folder = std::filesystem::absolute(path).parent_path();
   if (statfs(folder.c_str(), &found) != 0) return std::nullopt;  // opening the store says what is wrong
   return network_file_system(static_cast<std::uint64_t>(found.f_type) & 0xffffffffU);
+}
+
+void require_own_disk(const std::filesystem::path& path) {
+  const auto network = network_file_system(path);
+  if (!network) return;
+  throw Error(ErrorCode::environment,
+              join("cannot write ", io::printable(path.string()), ": it lies on ", *network,
+                   ", which does not carry SQLite's write-ahead log; give every machine a store on its own "
+                   "disk, copy the finished stores and join them with 'headlens study merge'"));
 }
 
 FileSystemReplacement::FileSystemReplacement(std::uint64_t type) { replacement = type; }

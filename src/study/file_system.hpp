@@ -16,6 +16,9 @@ std::optional<std::string_view> network_file_system(std::uint64_t type);
 // Of the folder that holds `path`, which need not exist.
 std::optional<std::string_view> network_file_system(const std::filesystem::path& path);
 
+// Throws Error where a store at `path` would lie on a file system of several machines.
+void require_own_disk(const std::filesystem::path& path);
+
 // Every folder seems to be of this type while this lives. For tests.
 class FileSystemReplacement {
  public:

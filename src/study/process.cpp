@@ -10,13 +10,6 @@
 namespace headlens {
 namespace {
 
-std::string boot_id() {
-  std::ifstream file("/proc/sys/kernel/random/boot_id");
-  std::string id;
-  file >> id;
-  return id.empty() ? "unknown" : id;
-}
-
 // Field 22 of /proc/PID/stat, in clock ticks since the boot; "" if there is no such process. The name of the
 // program, field 2, may hold anything, so fields are counted from its closing bracket.
 std::string start_time(const std::string& pid) {
@@ -37,6 +30,13 @@ std::string host_name() {
   std::array<char, 256> name{};
   if (gethostname(name.data(), name.size() - 1) != 0) return "unknown";
   return name.data();
+}
+
+std::string boot_id() {
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::string id;
+  file >> id;
+  return id.empty() ? "unknown" : id;
 }
 
 std::string this_process() {

@@ -9,6 +9,7 @@
 namespace headlens {
 
 std::string host_name();
+std::string boot_id();                           // of the kernel: no two machines have the same
 std::string this_process();                      // "BOOT-ID PID START-TIME"
 bool is_alive(const std::string& process_text);  // of a this_process() text; false if it is none
 

@@ -175,11 +175,7 @@ Store::Store(Store&&) noexcept = default;
 
 Store Store::open_to_write(const fs::path& path) {
   const std::string shown = io::printable(path.string());
-  if (const auto network = network_file_system(path))
-    throw Error(ErrorCode::environment,
-                join("cannot write ", shown, ": it lies on ", *network,
-                     ", which does not carry SQLite's write-ahead log; give every machine a store on its own "
-                     "disk, copy the finished stores and join them with 'headlens study merge'"));
+  require_own_disk(path);
   try {
     auto connection = std::make_unique<Connection>(path, SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE);
     connection->check();

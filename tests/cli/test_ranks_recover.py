@@ -2,7 +2,9 @@
 
 import contextlib
 import json
+import os
 import random
+import signal
 import sqlite3
 import subprocess
 import time
@@ -187,11 +189,19 @@ def test_faults_of_predictions(tmp_path):
 
 # Studies.
 
+SEEDS = 40  # of 12 cells each: a study that outlasts the start of another mpirun
+
 
 @pytest.fixture
 def study(tmp_path):
     (tmp_path / "victim.toml").write_text(STUDY)
     return tmp_path / "victim.toml"
+
+
+@pytest.fixture
+def long_study(tmp_path):
+    (tmp_path / "long.toml").write_text(STUDY.replace("[1, 2, 3, 4]", str([*range(SEEDS)])))
+    return tmp_path / "long.toml"
 
 
 def run_over(ranks, study, store, **options):
@@ -217,21 +227,48 @@ def finished(store):
             return 0
 
 
-def test_a_killed_study_goes_on(study, tmp_path):
-    run("study run", study, "-o", tmp_path / "one.db")
-    words = [*MPIRUN, "-n", "3", *command("study run", study, "-o", tmp_path / "all.db", "--mpi --threads 1")]
+def test_a_second_run_leaves_the_parts_of_the_first_alone(long_study, tmp_path):
+    words = [
+        *MPIRUN,
+        "-n",
+        "2",
+        *command("study run", long_study, "-o", tmp_path / "all.db", "--mpi --threads 1"),
+    ]
+    with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        while not all((tmp_path / f"all.db.rank-{rank}").exists() for rank in range(2)):
+            assert process.poll() is None
+            time.sleep(0.005)
+        second = run_over(2, long_study, tmp_path / "all.db", status=2)
+        assert process.poll() is None, "the first run ended before the second could meddle"
+        assert len(lines_of(second)) == 1 and "another run over ranks is at work" in second.stderr
+        assert process.wait(timeout=120) == 0
+    again = json.loads(run_over(2, long_study, tmp_path / "all.db").stdout)
+    assert again["already_done"] == again["cells"] == 12 * SEEDS
+    assert {path.name for path in tmp_path.iterdir()} == {"long.toml", "all.db"}
+
+
+def test_a_killed_study_goes_on(long_study, tmp_path):
+    run("study run", long_study, "-o", tmp_path / "one.db")
+    words = [
+        *MPIRUN,
+        "-n",
+        "3",
+        *command("study run", long_study, "-o", tmp_path / "all.db", "--mpi --threads 1"),
+    ]
     with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         parts = [tmp_path / f"all.db.rank-{rank}" for rank in range(3)]
         while not all(part.exists() for part in parts) or not any(finished(part) for part in parts):
             assert process.poll() is None
             time.sleep(0.005)
+        os.kill(ranks_of(process)[1], signal.SIGKILL)
         begin = time.perf_counter()
-        subprocess.run(["kill", "-9", str(ranks_of(process)[1])], check=True)
         assert process.wait(timeout=30) != 0 and time.perf_counter() - begin < 10
-    done = json.loads(run_over(2, study, tmp_path / "all.db").stdout)  # fewer ranks take over what three had
-    assert done["cells"] == 48 and done["already_done"] + done["ran"] == 48 and done["already_done"] > 0
+    done = json.loads(
+        run_over(2, long_study, tmp_path / "all.db").stdout
+    )  # fewer ranks take over what three had
+    assert done["cells"] == 12 * SEEDS == done["already_done"] + done["ran"] and done["already_done"] > 0
     assert table(tmp_path / "all.db") == table(tmp_path / "one.db")
-    assert not [path for path in tmp_path.iterdir() if "rank-" in path.name or "received" in path.name]
+    assert {path.name for path in tmp_path.iterdir()} == {"long.toml", "one.db", "all.db"}
 
 
 def test_faults_of_studies(study, tmp_path):

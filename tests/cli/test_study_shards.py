@@ -2,12 +2,13 @@
 
 import csv
 import io
+import os
 import random
 import subprocess
 import time
 
 import pytest
-from binary import command, refuse, run, run_json
+from binary import BINARY, ROOT, command, refuse, run, run_json
 
 STUDY = """name = "victim"
 command = "fit"
@@ -64,6 +65,20 @@ def test_parts_killed_at_random_merge_to_the_table_of_one_run(study, tmp_path):
     assert table(tmp_path / "all.db") == table(tmp_path / "one.db")
     assert run_json("study merge", *stores, "-o", tmp_path / "all.db")["added"] == 0
     assert run_json("study run", study, "-o", tmp_path / "all.db")["already_done"] == 48
+
+
+def test_the_script_for_slurm_keeps_what_is_done_where_cells_fail(study, tmp_path):
+    study.write_text(STUDY.replace("[50, 100, 200]", "[50, 1000000000]"))  # sets that no memory holds
+    task = {"SLURM_ARRAY_TASK_ID": "1", "SLURM_ARRAY_TASK_COUNT": "1", "SLURM_SUBMIT_DIR": str(tmp_path)}
+    words = ["bash", str(ROOT / "examples/slurm/study_array.sh"), str(study)]
+    for again in range(2):
+        done = subprocess.run(
+            words, env={**os.environ, **task, "HEADLENS": str(BINARY)}, capture_output=True, text=True, timeout=60, check=False
+        )  # fmt: skip
+        assert done.returncode == 3, done.stderr
+        assert f"{16 * again} before, {32 - 32 * again} now" in done.stdout
+    rows = table(tmp_path / "part-1.db")
+    assert [row["status"] for row in rows].count("done") == 16 == len(rows) / 2
 
 
 def test_bad_input_is_one_line(study, tmp_path):

@@ -2,6 +2,9 @@
 // that move between ranks. tests/cli/test_ranks.py runs the same on MPI.
 #include <gtest/gtest.h>
 
+#include <map>
+#include <set>
+
 #include "comm/gather_rows.hpp"
 #include "headlens/error.hpp"
 #include "reference/thread_ranks.hpp"
@@ -88,6 +91,59 @@ TEST(Communicator, RowsAreExchangedAndCounted) {
       EXPECT_EQ(row, got.dim(0));
       EXPECT_EQ(ranks.exchanged_bytes() - before, static_cast<std::uint64_t>(16 * from_others));
     });
+}
+
+// A fatal failure of a test returns from a rank: the others must not wait for it.
+TEST(ThreadRanks, ARankThatLeavesEarlyEndsTheOthers) {
+  for (const int size : {2, 3, 5})
+    EXPECT_THROW(on_ranks(size,
+                          [](comm::Communicator& ranks) {
+                            EXPECT_EQ(ranks.sum(1.0), ranks.size());
+                            if (ranks.rank() == 1) return;
+                            ranks.sum(1.0);
+                            ADD_FAILURE() << "rank " << ranks.rank() << " goes on alone";
+                          }),
+                 reference::Left);
+}
+
+TEST(ThreadRanks, WhatOneRankThrowsIsThrown) {
+  for (const int thrower : {0, 1, 2}) try {
+      on_ranks(3, [thrower](comm::Communicator& ranks) {
+        const std::vector<double> mine(1000, ranks.rank());  // gone once the rank has thrown
+        if (ranks.rank() == thrower) throw Bug("why");
+        (void)comm::gather(ranks, std::span<const double>(mine));
+        ADD_FAILURE() << "rank " << ranks.rank() << " reads what is gone";
+      });
+      ADD_FAILURE() << "nothing was thrown";
+    } catch (const Bug& bug) {
+      EXPECT_STREQ(bug.what(), "why");
+    }
+}
+
+TEST(ThreadRanks, ArraysOfDifferentLengthsEndAllRanks) {
+  EXPECT_THROW(on_ranks(3,
+                        [](comm::Communicator& ranks) {
+                          std::vector<double> mine(ranks.rank() == 2 ? 3000 : 2000);
+                          ranks.sum(std::span<double>(mine));
+                        }),
+               Bug);
+}
+
+TEST(Grid, IsNearestToASquareAndHasBlocksForAll) {
+  for (const auto& [ranks, rows] :
+       std::map<int, int>{{1, 1}, {2, 1}, {6, 2}, {7, 1}, {9, 3}, {12, 3}, {64, 8}}) {
+    std::set<std::pair<int, int>> places;
+    for (int rank = 0; rank < ranks; ++rank) {
+      const comm::GridPlace place = comm::place_on_grid(rank, ranks, 100000);
+      EXPECT_EQ(place.rows, rows);
+      EXPECT_EQ(place.rows * place.columns, ranks);
+      EXPECT_EQ(place.block, 64);
+      EXPECT_TRUE(place.row < place.rows && place.column < place.columns);
+      places.insert({place.row, place.column});
+    }
+    EXPECT_EQ(std::ssize(places), ranks);
+  }
+  EXPECT_EQ(comm::place_on_grid(0, 9, 5).block, 1);
 }
 
 }  // namespace

@@ -1,11 +1,16 @@
 // Ranks without MPI: threads of one process that meet at a barrier, with sums by plain loops. Its grid puts
 // whole matrices together on every rank, factors them there, and takes its own part.
+//
+// A rank that leaves while others go on (it throws, or a fatal failure of a test returns from it) breaks the
+// meeting: the others throw Left when they next wait for it, before they read what it has shown.
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <barrier>
 #include <cmath>
 #include <exception>
+#include <limits>
 #include <thread>
 
 #include "comm/communicator.hpp"
@@ -20,6 +25,13 @@ struct Meeting {
   std::barrier<> gate;
   std::vector<const void*> slots;
   std::vector<std::size_t> sizes = std::vector<std::size_t>(slots.size());
+  // Meetings of the rank that left first. Ranks that end together leave after the same one, and then nobody
+  // waits for them.
+  std::atomic<std::int64_t> broken = std::numeric_limits<std::int64_t>::max();
+};
+
+struct Left : Bug {
+  Left() : Bug("another rank has left") {}
 };
 
 class ThreadRanks;
@@ -62,13 +74,12 @@ class ThreadRanks final : public comm::Communicator {
     gather(part, room, rank_ == 0);
   }
   Parts exchange(const Parts& to) override {
-    show(&to, 0);
+    const Shown shown(*this, &to, 0);
     Parts out;
     for (const void* slot : meeting_.slots)
-      out.push_back((*static_cast<const Parts*>(slot))[static_cast<std::size_t>(rank_)]);
+      out.push_back((*static_cast<const Parts*>(slot)).at(static_cast<std::size_t>(rank_)));
     for (std::size_t r = 0; r < out.size(); ++r)
       exchanged_ += static_cast<int>(r) == rank_ ? 0 : out[r].size();
-    meet();
     return out;
   }
   comm::Grid& grid() override { return grid_; }
@@ -76,75 +87,96 @@ class ThreadRanks final : public comm::Communicator {
   bool last_words(const std::string&, double, std::string&) override { return false; }
   void abort(int) override { std::terminate(); }
   void leave() override { meet(); }
-  void meet() { meeting_.gate.arrive_and_wait(); }
+  void meet() {
+    wait();
+    if (meeting_.broken < meetings_) throw Left();
+  }
+  // By each rank at its end: nobody waits for it any more.
+  void drop() {
+    for (std::int64_t known = meeting_.broken; known > meetings_;)
+      if (meeting_.broken.compare_exchange_weak(known, meetings_)) break;
+    meeting_.gate.arrive_and_drop();
+  }
 
  private:
-  void show(const void* slot, std::size_t size) {
-    meeting_.slots[static_cast<std::size_t>(rank_)] = slot;
-    meeting_.sizes[static_cast<std::size_t>(rank_)] = size;
-    meet();
+  // What this rank shows the others stays until all have read it, also where reading throws.
+  struct Shown {
+    Shown(ThreadRanks& all, const void* slot, std::size_t size) : ranks(all) {
+      ranks.meeting_.slots[static_cast<std::size_t>(ranks.rank_)] = slot;
+      ranks.meeting_.sizes[static_cast<std::size_t>(ranks.rank_)] = size;
+      ranks.meet();
+    }
+    ~Shown() { ranks.wait(); }
+    Shown(const Shown&) = delete;
+    Shown& operator=(const Shown&) = delete;
+    ThreadRanks& ranks;
+  };
+
+  void wait() {
+    meeting_.gate.arrive_and_wait();
+    ++meetings_;
   }
   template <class T, class Combine>
   void reduce(std::span<T> values, const Combine& combine) {
-    show(values.data(), values.size());
-    std::vector<T> all;
+    const std::vector<T> all = combined<T>(values, combine);
+    std::copy(all.begin(), all.end(), values.begin());
+    exchanged_ += values.size_bytes();
+  }
+  template <class T, class Combine>
+  std::vector<T> combined(std::span<const T> values, const Combine& combine) {
+    const Shown shown(*this, values.data(), values.size());
+    std::vector<T> all(values.size());
     for (std::size_t r = 0; r < meeting_.slots.size(); ++r) {
       if (meeting_.sizes[r] != values.size()) throw Bug("ranks reduce arrays of different lengths");
       const T* from = static_cast<const T*>(meeting_.slots[r]);
       if (r == 0) all.assign(from, from + values.size());
       for (std::size_t i = 0; r > 0 && i < values.size(); ++i) combine(all[i], from[i]);
     }
-    meet();
-    std::copy(all.begin(), all.end(), values.begin());
-    exchanged_ += values.size_bytes();
-    meet();
+    return all;
   }
   void gather(std::span<const std::byte> part, const Room& room, bool here) {
-    show(part.data(), part.size());
+    const Shown shown(*this, part.data(), part.size());
     std::size_t total = 0;
     for (const std::size_t size : meeting_.sizes) total += size;
     std::byte* to = here ? room(total) : nullptr;
     for (std::size_t r = 0; here && r < meeting_.slots.size(); ++r)
       to = std::copy_n(static_cast<const std::byte*>(meeting_.slots[r]), meeting_.sizes[r], to);
     exchanged_ += total;
-    meet();
   }
   Meeting& meeting_;
   int rank_;
   ThreadGrid grid_;
   std::uint64_t exchanged_ = 0;
+  std::int64_t meetings_ = 0;
 };
 
-// act(ranks) on so many threads. What one throws is thrown here.
+// act(ranks) on so many threads. What one throws is thrown here; that others have left, only if none says
+// why.
 template <class Act>
 void on_ranks(int size, const Act& act) {
   Meeting meeting(size);
-  std::vector<std::exception_ptr> failures(static_cast<std::size_t>(size));
+  std::vector<std::exception_ptr> failures(static_cast<std::size_t>(size)), left(failures);
   std::vector<std::thread> threads;
   for (int rank = 0; rank < size; ++rank)
     threads.emplace_back([&, rank] {
       ThreadRanks ranks(meeting, rank);
       try {
         act(ranks);
+      } catch (const Left&) {
+        left[static_cast<std::size_t>(rank)] = std::current_exception();
       } catch (...) {
         failures[static_cast<std::size_t>(rank)] = std::current_exception();
-        meeting.gate.arrive_and_drop();
       }
+      ranks.drop();
     });
   for (std::thread& thread : threads) thread.join();
+  failures.insert(failures.end(), left.begin(), left.end());
   for (const std::exception_ptr& failure : failures)
     if (failure) std::rethrow_exception(failure);
 }
 
 inline comm::GridPlace ThreadGrid::place(std::int64_t n) const {
-  comm::GridPlace out;
-  for (int rows = 1; rows * rows <= ranks_.size(); ++rows)
-    if (ranks_.size() % rows == 0) out.rows = rows;
-  out.columns = ranks_.size() / out.rows;
-  out.row = ranks_.rank() / out.columns;
-  out.column = ranks_.rank() % out.columns;
-  out.block = std::clamp<std::int64_t>(n / (4 * std::max(out.rows, out.columns)), 1, 64);
-  return out;
+  return comm::place_on_grid(ranks_.rank(), ranks_.size(), n);
 }
 
 template <class T, class Act>
