@@ -72,7 +72,8 @@ class Effort {
   double given_bytes = 0;            // of the examples
   std::uint64_t reserved_bytes = 0;  // the largest so far, with the examples
   std::vector<TracePoint> trace;
-  Candidate latest;  // where the solver is, on its training examples: what is left if the limit ends it
+  double rounding = 0;  // of labels, as a share of them, where the heads leave the coordinates of the search
+  Candidate latest;     // where the solver is, on its training examples: what is left if the limit ends it
 
  private:
   void require_late(const Error& error) const;  // throws again what is not the end of the time

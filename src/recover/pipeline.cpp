@@ -12,6 +12,7 @@
 #include "headlens/ranks.hpp"
 #include "headlens/recover.hpp"
 #include "linalg/vector_space.hpp"
+#include "recover/certificate/as_written.hpp"
 #include "recover/certificate/explain.hpp"
 #include "recover/certificate/noise_floor.hpp"
 #include "recover/certificate/verdict.hpp"
@@ -197,6 +198,7 @@ void recover_heads(const Split& split, const Units& units, const RecoverOptions&
           options.heads.value_or(1), " given, expected at most ", directions, " with method ",
           name(options.method), ": tokens of ", d, " coordinates have no more directions");
   effort.reserve(predicted_bytes(split, options.heads.value_or(options.max_heads)), "the recovery");
+  effort.rounding = 0;  // units are powers of two
 
   Starts starts{options, {}};
   Found found;
@@ -272,6 +274,7 @@ Recovery recover_layer(const Examples& examples, const RecoverOptions& asked, co
     recover_variant(split, units, options, effort, recovery);
   else if (!in_factors && !is_variant)
     recover_heads(split, units, options, effort, recovery);
+  if (any_layer) test_as_written(examples, effort, execution, recovery);
   certificate.trials.push_back({certificate.heads, certificate.train_error, certificate.held_out_error});
   certificate.starts = effort.starts;
   certificate.steps = effort.steps;

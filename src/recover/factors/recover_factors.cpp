@@ -229,6 +229,13 @@ RecoverOptions with_rank(RecoverOptions options, Index dim) {
   return options;
 }
 
+// Of logits on white tokens.
+double largest_logits(const Factors& factors) {
+  double out = 0;
+  for (Index i = 0; i < layer_heads(factors); ++i) out = std::max(out, theta_norm(head_of(factors, i)));
+  return out;
+}
+
 struct Judgement {
   Proof proof;
   Challenge noise;
@@ -311,6 +318,7 @@ bool recover_factors(const Split& given, const Units& given_units, const Recover
     certificate.span_dimension = {};
     return false;
   }
+  effort.rounding = rounding_outside(whitening, split, largest_logits(best));
   const Factors found = outside.take(best);
   describe({split, white, found, options, search, judged.noise, judged.proof, judged.bars, effort.threads()},
            late, recovery);

@@ -207,6 +207,14 @@ void describe_heads(const AttentionLayer& layer, const std::vector<HeadBound>& b
   }
 }
 
+// Of logits on white tokens.
+double largest_logits(const VariantCandidate& candidate) {
+  double out = 0;
+  for (Index i = 0; i < candidate.shape.heads; ++i)
+    out = std::max(out, norm_of(content_of(candidate.shape, candidate.parameters, i)));
+  return out;
+}
+
 // All that a search came to.
 struct Outcome {
   const VariantData& data;
@@ -316,6 +324,7 @@ void recover_variant(const Split& split, const Units& units, const RecoverOption
     certificate.advice = message("Raise ", option("time-limit"), ".");
     return;
   }
+  effort.rounding = rounding_outside(whitening, split, largest_logits(best));
   describe({data, outside, best, proof, noise}, !finished || effort.expired(), recovery);
 }
 
