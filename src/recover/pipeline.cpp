@@ -31,6 +31,7 @@
 #include "recover/unit_scales.hpp"
 #include "recover/variants/choose_variant.hpp"
 #include "recover/variants/recover_variant.hpp"
+#include "recover/variants/variant_search.hpp"
 #include "recover/variants/variant_structure.hpp"
 
 namespace headlens {
@@ -242,6 +243,7 @@ Recovery recover_layer(const Examples& examples, const RecoverOptions& asked, co
   const Heed heeding(execution);
   RecoverOptions options = asked;
   const auto start = Clock::now();
+  require_turned_columns(options, examples.dim());
   Effort effort(options, execution);
   effort.given_bytes = 8 * static_cast<double>(examples.x.size() + examples.y.size() + examples.seen.size()) *
                        (options.best_fit ? 2 : 1);  // a best fit sorts a copy

@@ -1,9 +1,12 @@
 """Heads that share keys and values: constants, what is refused, reasons, and files in factors."""
 
 import numpy as np
-from binary import run, run_json
+import pytest
+from binary import refuse, run, run_json
 from test_factor_variants import shared_examples, shared_layer
 from test_variants import outputs
+
+ROTARY = "--rotary base=10000,layout=half"
 
 
 def test_the_constant_has_parts_of_all_heads(tmp_path):
@@ -20,3 +23,24 @@ def test_the_constant_has_parts_of_all_heads(tmp_path):
     assert result["status"] == "recovered"
     run("predict", tmp_path / "l.npz", tmp_path / "fresh.npz", "-o", tmp_path / "y.npy")
     assert np.linalg.norm(np.load(tmp_path / "y.npy") - y[400:]) < 1e-9 * np.linalg.norm(y[400:])
+
+
+def any_examples(tmp_path, d, count=12):
+    rng = np.random.default_rng(0)
+    np.savez(tmp_path / "any.npz", X=rng.standard_normal((count, 3, d)), Y=rng.standard_normal((count, 3, 2)))
+    return tmp_path / "any.npz"
+
+
+@pytest.mark.parametrize(
+    "options, d, words",
+    [
+        (f"--heads 2 --kv-groups 1 --bias {ROTARY}", 8, "--kv-groups: 1 given, but layers with --bias and --rotary"),
+        (ROTARY, 100, "--rotary: give the number of heads"),
+        (f"{ROTARY} --kv-groups 2", 8, "--rotary: give the number of heads"),
+        (f"{ROTARY} --rank 1", 64, "--rank: 1 columns of Q and K have no pair to turn"),
+        (f"{ROTARY} --rank 1 --heads 2", 8, "--rank: 1 columns of Q and K have no pair to turn"),
+    ],
+)  # fmt: skip
+def test_positions_that_nothing_tells_are_refused(tmp_path, options, d, words):
+    examples = any_examples(tmp_path, d)
+    assert words in refuse("recover", options, examples, "-o", tmp_path / "l.npz", folder=tmp_path)

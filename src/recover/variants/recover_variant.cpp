@@ -246,21 +246,13 @@ void describe(const Outcome& o, bool late, Recovery& recovery) {
     explain_variant(o.data, o.best, o.proof, o.noise, certificate);
 }
 
-void check_options(const RecoverOptions& options, Index dim) {
-  const LayerVariant variant = options.variant();
+void check_options(const RecoverOptions& options) {
   require(
       options.method == RecoverMethod::varpro && !options.best_fit && options.start == RecoverStart::random,
       option("method"),
       ": layers with a mask, biases, positions, padding or missing labels are recovered by varpro from "
       "random starts, without ",
       option("best-fit"));
-  require(!variant.rotary || options.heads || options.rank != "auto", option("rotary"),
-          ": give the number of heads with ", option("heads"), ", or the columns of Q and K with ",
-          option("rank"));
-  require(variant.rotary || options.rank == "auto" || options.rank == "full", option("rank"), ": ",
-          options.rank, " given, but with padding every entry of Theta is an unknown; leave it out");
-  require(!variant.rotary || variant.rotary->pairs(rotary_rank(options, dim)) > 0, option("rank"), ": ",
-          rotary_rank(options, dim), " columns of Q and K have no pair to turn");
 }
 
 // Do the tokens lie in a subspace, or is their covariance so far from one that the search needs them
@@ -287,7 +279,7 @@ Whitening variant_whitening(const Split& split, int threads) { return whiten(spl
 void recover_variant(const Split& split, const Units& units, const RecoverOptions& options, Effort& effort,
                      Recovery& recovery) {
   Certificate& certificate = recovery.certificate;
-  check_options(options, split.train_x.cols);
+  check_options(options);
   certificate.variant = options.variant();
   if (squared_norm(split.train_y) == 0) {
     certificate.reason = "All labels are zero: every layer with W = 0 has these outputs.";
