@@ -44,3 +44,11 @@ def any_examples(tmp_path, d, count=12):
 def test_positions_that_nothing_tells_are_refused(tmp_path, options, d, words):
     examples = any_examples(tmp_path, d)
     assert words in refuse("recover", options, examples, "-o", tmp_path / "l.npz", folder=tmp_path)
+
+
+def test_all_starts_are_made_where_no_other_search_follows(tmp_path):
+    """Labels of a layer with a mask, looked for without one."""
+    shared_examples(tmp_path, shared_layer(1, 2, 1, 8, 2), False, True, False, count=170, tokens=5)
+    options = "recover --heads 2 --kv-groups 1 --starts"
+    files = tmp_path / "ex.npz", "-o", tmp_path / "l.npz"
+    assert [run_json(options, n, *files, status=3)["starts"] for n in ("1", "2")] == [1, 2]
