@@ -172,5 +172,51 @@ TEST(AsWritten, RoundingIsForeseen) {
   }
 }
 
+// The limit without max-memory is of what was free before the recovery began, the examples included.
+TEST(Effort, CountsExamplesOnce) {
+  const std::uint64_t many = std::uint64_t{1} << 50;
+  Effort given({}, {}, many);
+  EXPECT_NO_THROW(given.reserve(1000, "the recovery"));
+  EXPECT_EQ(given.reserved_bytes, many + 1000);
+  Effort limited({}, {.max_memory_bytes = 1000}, 600);
+  EXPECT_NO_THROW(limited.reserve(400, "the recovery"));
+  limited.add_copies(100);
+  EXPECT_NO_THROW(limited.reserve(300, "the recovery"));
+  EXPECT_THROW(limited.reserve(301, "the recovery"), Error);
+}
+
+// What labels with noise ask for at the end of a recovery is asked for at its beginning.
+TEST(Effort, IsRefusedBeforeTheSearch) {
+  const AttentionLayer layer = draw_teacher({.heads = 1, .dim = 4});
+  const auto needs = [&](double noise, std::uint64_t limit, bool& began) {
+    Execution execution{.threads = 1, .max_memory_bytes = limit};
+    execution.progress = [&](const Progress&) { began = true; };
+    const Examples examples = draw_examples(layer, {.count = 400, .noise = noise}, {});
+    return recover(examples, {.heads = 1}, execution).certificate.predicted_peak_bytes;
+  };
+  bool began = false;
+  const std::uint64_t enough = std::uint64_t{1} << 40, all = needs(0.01, enough, began);
+  EXPECT_TRUE(began);
+  ASSERT_LT(needs(0, enough, began), all);
+  began = false;
+  EXPECT_THROW((void)needs(0.01, all - 1, began), Error);
+  EXPECT_FALSE(began);
+  EXPECT_EQ(needs(0.01, all, began), all);
+}
+
+// Examples in other units are copies.
+TEST(Effort, ForeseesCopiesOfExamples) {
+  const AttentionLayer layer = draw_teacher({.heads = 1, .dim = 4});
+  const Examples examples = draw_examples(layer, {.count = 100}, {});
+  Examples larger = examples;
+  larger.x = Array(DType::f64, examples.x.shape());
+  std::copy_n(examples.x.data<double>(), examples.x.size(), larger.x.data<double>());
+  scale(larger.x, 1024);
+  const auto foreseen = [](const Examples& of) {
+    return recover(of, {.heads = 1}, {}).certificate.predicted_peak_bytes;
+  };
+  EXPECT_EQ(foreseen(larger), foreseen(examples) + examples.x.bytes());
+}
+
 }  // namespace
 }  // namespace headlens::recovery
