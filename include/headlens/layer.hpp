@@ -32,8 +32,9 @@ struct AttentionLayer {
 // The same in factors, Theta_i = Q_i K_i^T and W_i = V_i O_i: what is left to store where Theta is too large.
 // Heads of smaller rank have columns of zeros.
 struct FactoredLayer {
-  Array q, k;  // (m, d, r), float64
-  Array v, o;  // (m, d, s) and (m, s, e), float64
+  Array q, k;           // (m, d, r), float64
+  Array v, o;           // (m, d, s) and (m, s, e), float64
+  Index kv_groups = 0;  // as in LayerVariant: heads of one group have equal K and equal V
 };
 AttentionLayer multiply_out(const FactoredLayer& factors);
 // By singular values, those above 1e-13 of the head's largest.

@@ -59,6 +59,7 @@ AttentionLayer multiply_out(const FactoredLayer& f) {
     gemm(Trans::no, Trans::yes, 1.0, slice(f.q, i), slice(f.k, i), 0.0, slice(out.theta, i));
     gemm(Trans::no, Trans::no, 1.0, slice(f.v, i), slice(f.o, i), 0.0, slice(out.w, i));
   }
+  out.variant.kv_groups = f.kv_groups;
   return out;
 }
 

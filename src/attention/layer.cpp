@@ -120,9 +120,12 @@ std::optional<FactoredLayer> load_factored_layer(const std::filesystem::path& pa
                                                  const Execution& execution) {
   NamedArrays arrays = read_npz(path, MemoryBudget(execution).limit_bytes());
   if (arrays.count("Theta") > 0 || arrays.count("Q") == 0) return std::nullopt;
-  if (!take_variant(arrays, path.string()).variant.plain()) return std::nullopt;
+  const LayerVariant variant = take_variant(arrays, path.string()).variant;
+  if (!variant.plain()) return std::nullopt;
   note_uncertified(arrays, path, execution);
-  return take_factors(arrays, path.string());
+  FactoredLayer out = take_factors(arrays, path.string());
+  out.kv_groups = variant.kv_groups;
+  return out;
 }
 
 AttentionLayer load_layer(const std::filesystem::path& path, const Execution& execution) {
@@ -152,6 +155,7 @@ void save_layer(const std::filesystem::path& path, const AttentionLayer& layer, 
 
 void save_layer(const std::filesystem::path& path, const FactoredLayer& factors, Certified certified) {
   NamedArrays arrays{{"Q", factors.q}, {"K", factors.k}, {"V", factors.v}, {"O", factors.o}};
+  add_groups(factors.kv_groups, arrays);
   mark(arrays, certified);
   write_npz(path, arrays);
 }

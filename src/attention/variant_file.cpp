@@ -109,12 +109,16 @@ AttentionLayer take_variant(NamedArrays& arrays, const std::string& file) {
   return layer;
 }
 
+void add_groups(Index kv_groups, NamedArrays& arrays) {
+  if (kv_groups > 0)
+    arrays.emplace("kv_groups",
+                   Array::from(std::vector<std::int64_t>{static_cast<std::int64_t>(kv_groups)}, {1}));
+}
+
 void add_variant(const AttentionLayer& layer, NamedArrays& arrays) {
   const LayerVariant& variant = layer.variant;
   if (variant.mask == Mask::causal) arrays.emplace("causal", Array::from(std::vector<std::int64_t>{1}, {1}));
-  if (variant.kv_groups > 0)
-    arrays.emplace("kv_groups",
-                   Array::from(std::vector<std::int64_t>{static_cast<std::int64_t>(variant.kv_groups)}, {1}));
+  add_groups(variant.kv_groups, arrays);
   if (variant.bias) {
     arrays.emplace("query_bias", layer.query_bias);
     arrays.emplace("constant", layer.constant);

@@ -9,6 +9,8 @@ namespace headlens {
 // Variant and biases, and with rotary positions Q, K and W; Theta and W are left where they are otherwise.
 AttentionLayer take_variant(NamedArrays& arrays, const std::string& file);
 void add_variant(const AttentionLayer& layer, NamedArrays& arrays);
+// `kv_groups` (1), where heads share keys and values.
+void add_groups(Index kv_groups, NamedArrays& arrays);
 
 // `rotary` (3) of a layer file: base, layout (0 half, 1 interleaved) and share; nothing where it has none.
 std::optional<Rotary> read_rotary_array(const NamedArrays& arrays, const std::string& file);

@@ -87,8 +87,9 @@ std::uint64_t parse_bytes(std::string_view text) {
   return static_cast<std::uint64_t>(bytes);
 }
 
-MemoryBudget::MemoryBudget(const Execution& execution, std::uint64_t free_bytes)
-    : limit_bytes_(execution.max_memory_bytes > 0 ? execution.max_memory_bytes : free_bytes / 10 * 8) {}
+MemoryBudget::MemoryBudget(const Execution& execution, std::uint64_t free_bytes, std::uint64_t held_bytes)
+    : limit_bytes_(execution.max_memory_bytes > 0 ? execution.max_memory_bytes
+                                                  : free_bytes / 10 * 8 + held_bytes) {}
 
 void MemoryBudget::require(double bytes, std::string_view what) const {
   if (fits(bytes)) return;

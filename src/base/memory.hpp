@@ -20,8 +20,9 @@ std::string format_bytes(std::uint64_t bytes);  // "1.5 GiB"
 class MemoryBudget {
  public:
   explicit MemoryBudget(const Execution& execution) : MemoryBudget(execution, free_memory_bytes()) {}
-  // For another memory than that of the process, of which so much is free.
-  MemoryBudget(const Execution& execution, std::uint64_t free_bytes);
+  // For another memory than that of the process, of which so much is free; or where what is asked for counts
+  // so many bytes that are held already, and are free no longer.
+  MemoryBudget(const Execution& execution, std::uint64_t free_bytes, std::uint64_t held_bytes = 0);
 
   std::uint64_t limit_bytes() const { return limit_bytes_; }
   bool fits(double bytes) const { return bytes <= static_cast<double>(limit_bytes_); }

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "attention/attention_map.hpp"
-#include "base/memory.hpp"
 #include "base/parallel.hpp"
 #include "base/random.hpp"
 #include "linalg/multiply.hpp"
@@ -60,8 +59,12 @@ void hide_missing(MatrixView<const double> seen, MatrixView<double> left) {
     for (Index j = 0; j < seen.cols; ++j) left(i, j) *= seen(i, j);
 }
 
-Effort::Effort(const RecoverOptions& options, const Execution& execution)
-    : execution_(execution), limited_(execution), context_(backend::context_of(limited_)) {
+Effort::Effort(const RecoverOptions& options, const Execution& execution, std::uint64_t given_bytes)
+    : execution_(execution),
+      limited_(execution),
+      budget_(execution, free_memory_bytes(), given_bytes),
+      example_bytes_(static_cast<double>(given_bytes)),
+      context_(backend::context_of(limited_)) {
   if (options.time_limit_seconds)
     deadline_ =
         std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::steady_clock::duration>(
@@ -107,9 +110,13 @@ double Effort::seconds() const {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
 }
 
+void Effort::require_room(double bytes, std::string_view what) const {
+  budget_.require(example_bytes_ + bytes, what);
+}
+
 void Effort::reserve(double bytes, std::string_view what) {
-  MemoryBudget(limited_).require(given_bytes + bytes, what);
-  reserved_bytes = std::max(reserved_bytes, static_cast<std::uint64_t>(given_bytes + bytes));
+  require_room(bytes, what);
+  reserved_bytes = std::max(reserved_bytes, static_cast<std::uint64_t>(example_bytes_ + bytes));
 }
 
 void Effort::count(const LmResult& result) {

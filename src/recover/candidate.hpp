@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "backend/backend.hpp"
+#include "base/memory.hpp"
 #include "base/parallel.hpp"
 #include "headlens/error.hpp"
 #include "headlens/recover.hpp"
@@ -50,7 +51,8 @@ struct Candidate {
 // that moment would not be the same on all of them.
 class Effort {
  public:
-  Effort(const RecoverOptions& options, const Execution& execution);
+  // given_bytes: of the examples, which are in memory already.
+  Effort(const RecoverOptions& options, const Execution& execution, std::uint64_t given_bytes = 0);
   Effort(const Effort&) = delete;
   Effort& operator=(const Effort&) = delete;
   bool expired() const;    // on the thread that called
@@ -58,8 +60,12 @@ class Effort {
   double seconds() const;  // since the call
   void report(const std::string& phase, int step, double relative_squares, Index heads) const;
   void count(const LmResult& result);
-  // Error unless so much memory may be used beside the examples. The largest sum is what the certificate
-  // foresees.
+  // Examples in other units or another order, beside those given.
+  void add_copies(std::uint64_t bytes) { example_bytes_ += static_cast<double>(bytes); }
+  // Error unless so much memory may be used beside the examples. The limit is that of the beginning: what the
+  // recovery itself holds by now is not free any more.
+  void require_room(double bytes, std::string_view what) const;
+  // The same for what is used now. The largest sum is what the certificate foresees.
   void reserve(double bytes, std::string_view what);
   const Execution& execution() const { return limited_; }  // the caller's, and it ends late work
   // work() under this execution. False if the time limit ended it; what it had written by then stands.
@@ -69,15 +75,17 @@ class Effort {
   const backend::Context& context() const { return context_; }
 
   int starts = 0, steps = 0, inner = 0;
-  double given_bytes = 0;            // of the examples
   std::uint64_t reserved_bytes = 0;  // the largest so far, with the examples
   std::vector<TracePoint> trace;
-  Candidate latest;  // where the solver is, on its training examples: what is left if the limit ends it
+  double rounding = 0;  // of labels, as a share of them, where the heads leave the coordinates of the search
+  Candidate latest;     // where the solver is, on its training examples: what is left if the limit ends it
 
  private:
   void require_late(const Error& error) const;  // throws again what is not the end of the time
 
   Execution execution_, limited_;
+  MemoryBudget budget_;
+  double example_bytes_;
   bool is_late(std::chrono::milliseconds grace) const;
 
   mutable bool ended_ = false;    // by the limit and not by the caller

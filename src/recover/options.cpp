@@ -37,6 +37,9 @@ void RecoverOptions::validate() const {
                          rank != "full"),
           option("kv-groups"), ": ", kv_groups.value_or(0),
           " given, but only method varpro from random starts looks for factors that heads share");
+  require(!kv_groups || !bias || rotary == "none", option("kv-groups"), ": ", kv_groups.value_or(0),
+          " given, but layers with ", option("bias"), " and ", option("rotary"),
+          " are not looked for in factors that heads share; leave out ", option("kv-groups"));
   require(!kv_groups || !heads || *heads % *kv_groups == 0, option("kv-groups"), ": ", kv_groups.value_or(0),
           " given, which does not divide the number of heads, ", heads.value_or(0));
   require(steps == RecoverOptions{}.steps || method == RecoverMethod::gradient, option("steps"), ": ", steps,

@@ -12,6 +12,7 @@
 #include "headlens/ranks.hpp"
 #include "headlens/recover.hpp"
 #include "linalg/vector_space.hpp"
+#include "recover/certificate/as_written.hpp"
 #include "recover/certificate/explain.hpp"
 #include "recover/certificate/noise_floor.hpp"
 #include "recover/certificate/verdict.hpp"
@@ -30,6 +31,7 @@
 #include "recover/unit_scales.hpp"
 #include "recover/variants/choose_variant.hpp"
 #include "recover/variants/recover_variant.hpp"
+#include "recover/variants/variant_search.hpp"
 #include "recover/variants/variant_structure.hpp"
 
 namespace headlens {
@@ -54,6 +56,20 @@ double predicted_bytes(const Split& split, Index heads) {
   double dense = 0;  // the largest factor on the way to that many heads
   for (Index fewer = 1; fewer <= heads; ++fewer) dense = std::max(dense, dense_bytes(split, fewer));
   return search_bytes(split, heads) + dense;
+}
+
+// What sculpting alone reaches is shown as it is, whatever its error: nothing tests it.
+bool is_untested(const RecoverOptions& options) {
+  return options.method == RecoverMethod::sculpt && !options.sculpt.polish;
+}
+
+// Of more_heads_help(), where it may be asked. Once the search has ended it would be too late to refuse.
+double doubled_bytes(const Split& split, const RecoverOptions& options) {
+  if (options.best_fit || is_shown_alone(options.method) || is_untested(options)) return 0;
+  Index most = 0;
+  for (Index heads = options.heads.value_or(1); heads <= options.heads.value_or(options.max_heads); ++heads)
+    if (examples_per_unknown(split, 2 * heads) >= kFewestEquations) most = 2 * heads;
+  return most > 0 ? search_bytes(split, most) : 0;
 }
 
 template <class Work>
@@ -140,11 +156,6 @@ Found find_heads(const Split& split, const Starts& starts, Effort& effort, Recov
                        : search_head_count(split, starts, effort, recovery.certificate);
 }
 
-// What sculpting alone reaches is shown as it is, whatever its error: nothing tests it.
-bool is_untested(const RecoverOptions& options) {
-  return options.method == RecoverMethod::sculpt && !options.sculpt.polish;
-}
-
 // The verdict on heads that explain something: with every digit and every challenge, or as they are.
 Proof test_heads(const Split& split, const Units& units, const Starts& starts, Effort& effort, Found& found,
                  Certificate& certificate) {
@@ -196,7 +207,9 @@ void recover_heads(const Split& split, const Units& units, const RecoverOptions&
   require(!by_directions || options.heads.value_or(1) <= directions, option("heads"), ": ",
           options.heads.value_or(1), " given, expected at most ", directions, " with method ",
           name(options.method), ": tokens of ", d, " coordinates have no more directions");
+  effort.require_room(doubled_bytes(split, options), kDoubling);
   effort.reserve(predicted_bytes(split, options.heads.value_or(options.max_heads)), "the recovery");
+  effort.rounding = 0;  // units are powers of two
 
   Starts starts{options, {}};
   Found found;
@@ -232,6 +245,14 @@ void recover_heads(const Split& split, const Units& units, const RecoverOptions&
   if (returned) recovery.layer = recovery.best;
 }
 
+// Of what is not shared.
+std::uint64_t copied_bytes(const Examples& from, const Examples& to) {
+  std::uint64_t out = 0;
+  for (const auto& [one, other] : {std::pair{&from.x, &to.x}, {&from.y, &to.y}, {&from.seen, &to.seen}})
+    if (one->raw() != other->raw()) out += other->bytes();
+  return out;
+}
+
 Index missing_labels(const Examples& examples) {
   return std::count(examples.seen.data<double>(), examples.seen.data<double>() + examples.seen.size(), 0.0);
 }
@@ -240,9 +261,8 @@ Recovery recover_layer(const Examples& examples, const RecoverOptions& asked, co
   const Heed heeding(execution);
   RecoverOptions options = asked;
   const auto start = Clock::now();
-  Effort effort(options, execution);
-  effort.given_bytes = 8 * static_cast<double>(examples.x.size() + examples.y.size() + examples.seen.size()) *
-                       (options.best_fit ? 2 : 1);  // a best fit sorts a copy
+  require_turned_columns(options, examples.dim());
+  Effort effort(options, execution, examples.x.bytes() + examples.y.bytes() + examples.seen.bytes());
   Recovery recovery;
   Certificate& certificate = recovery.certificate;
   const bool any_layer = !knows_parities(options.method);
@@ -251,6 +271,7 @@ Recovery recover_layer(const Examples& examples, const RecoverOptions& asked, co
   require_representable(units);
   Examples scaled = in_units(examples, units, effort.threads());
   if (options.best_fit) scaled = with_equal_inputs_together(scaled);
+  effort.add_copies(copied_bytes(examples, scaled));
   const Split split = options.best_fit ? hold_out_whole_inputs(scaled) : hold_out(scaled);
   certificate.examples = examples.count();
   certificate.held_out = split.held_x.rows / split.tokens;
@@ -272,6 +293,7 @@ Recovery recover_layer(const Examples& examples, const RecoverOptions& asked, co
     recover_variant(split, units, options, effort, recovery);
   else if (!in_factors && !is_variant)
     recover_heads(split, units, options, effort, recovery);
+  if (any_layer) test_as_written(examples, effort, execution, recovery);
   certificate.trials.push_back({certificate.heads, certificate.train_error, certificate.held_out_error});
   certificate.starts = effort.starts;
   certificate.steps = effort.steps;

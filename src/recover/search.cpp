@@ -217,7 +217,7 @@ bool more_heads_help(const Split& split, const Found& found, const Starts& start
                      Certificate& certificate) {
   const Index heads = 2 * found.best.heads();
   if (examples_per_unknown(split, heads) < kFewestEquations) return false;  // cannot be asked
-  effort.reserve(search_bytes(split, heads), "the test whether more heads would help");
+  effort.reserve(search_bytes(split, heads), kDoubling);
   const Found more = probe(split, heads, starts, effort);
   certificate.trials.push_back({heads, more.best.train_error, more.best.held_out_error});
   return explains_better(more.best, found.best);

@@ -39,6 +39,7 @@ void seek_agreement(const Split& split, const Starts& starts, Effort& effort, Fo
 // Memory of a search for so many heads, but for the factors of small problems.
 double search_bytes(const Split& split, Index heads);
 
+inline constexpr const char* kDoubling = "the test whether more heads would help";
 // For a given number of heads: would twice as many explain more?
 bool more_heads_help(const Split& split, const Found& found, const Starts& starts, Effort& effort,
                      Certificate& certificate);

@@ -100,13 +100,24 @@ Cut cut(const TiedExamples& all) {
 
 struct Candidate {
   std::string name;
-  TiedLayer layer;   // for white tokens
-  double error = 1;  // on the examples that choose
+  TiedLayer layer;      // for white tokens
+  double error = 1;     // on the examples that choose
+  bool solved = false;  // its outputs are the best for the examples for training
 };
+Candidate copy_of(const Candidate& c) { return {c.name, copy_of(c.layer), c.error, c.solved}; }
 
 Candidate measured(std::string name, TiedLayer layer, const Cut& data, int threads) {
   const double error = relative_error(layer, data.choose, threads);
   return {std::move(name), std::move(layer), std::isfinite(error) ? error : 1e300};
+}
+
+// With the best outputs for the examples for training alone: those that choose say nothing of a layer whose
+// outputs were fitted to them.
+Candidate solved(std::string name, TiedLayer layer, const Cut& data, int threads) {
+  const bool found = solve_readout(layer, data.train, threads);
+  Candidate out = measured(std::move(name), std::move(layer), data, threads);
+  out.solved = found;
+  return out;
 }
 
 Candidate better(Candidate a, Candidate b) { return b.error < a.error ? std::move(b) : std::move(a); }
@@ -122,9 +133,7 @@ Candidate descended(const Candidate& start, const Cut& data, const TiedExamples&
         return effort.expired();
       },
       threads);
-  solve_readout(end, examples, threads);
-  return better({start.name, copy_of(start.layer), start.error},
-                measured(start.name, std::move(end), data, threads));
+  return better(copy_of(start), solved(start.name, std::move(end), data, threads));
 }
 
 // Levenberg-Marquardt on the first examples that determine the layer, as many steps as the work allows.
@@ -141,7 +150,7 @@ Candidate polished(const Candidate& start, const Cut& data, Effort& effort, int 
                                           8.0 * static_cast<double>(shape.features() * shape.outputs));
   const int steps = std::min(kPolishSteps, static_cast<int>(kPolishFlops / (kPolishInner * flops)));
   const bool overfits = per_example * static_cast<double>(count) < kFewestEquations * unknowns;
-  if (steps < 2 || overfits) return {start.name, copy_of(start.layer), start.error};
+  if (steps < 2 || overfits) return copy_of(start);
   const backend::Context context = effort.context();
   const std::unique_ptr<backend::LayerProblem> problem = context.machine.make_tied_problem(
       {.x = part.x, .y = part.y, .tokens = part.tokens, .lengths = part.lengths}, shape, context);
@@ -154,9 +163,7 @@ Candidate polished(const Candidate& start, const Cut& data, Effort& effort, int 
       [&](int step, double squares) { effort.step("polish", shape.heads, step, steps, std::sqrt(squares)); });
   TiedLayer end{shape, headlens::copy_of(point->parameters), headlens::copy_of(point->w)};
   Candidate own = measured(start.name, copy_of(end), data, threads);
-  solve_readout(end, data.train, threads);
-  return better({start.name, copy_of(start.layer), start.error},
-                better(std::move(own), measured(start.name, std::move(end), data, threads)));
+  return better(copy_of(start), better(std::move(own), solved(start.name, std::move(end), data, threads)));
 }
 
 // Every start with its best outputs; a short descent from each; a long one from the best; polish.
@@ -166,9 +173,7 @@ Candidate search(std::vector<Candidate> starts, const Cut& data, const RefitOpti
   Candidate best{"", {}, 1e301};
   for (Candidate& start : starts) {
     if (effort.expired()) break;
-    Candidate with_outputs{start.name, copy_of(start.layer), 1e300};
-    if (solve_readout(with_outputs.layer, data.train, threads))
-      with_outputs = measured(start.name, std::move(with_outputs.layer), data, threads);
+    Candidate with_outputs = solved(start.name, copy_of(start.layer), data, threads);
     const bool alone = starts.size() == 1;
     Candidate end = better(std::move(start), std::move(with_outputs));
     if (!alone)
@@ -181,8 +186,9 @@ Candidate search(std::vector<Candidate> starts, const Cut& data, const RefitOpti
   best = effort.timed("descent from the best", [&] {
     return descended(best, data, data.for_the_best(), steps, options, effort, threads);
   });
-  if (effort.expired()) return best;
-  return effort.timed("polish", [&] { return polished(best, data, effort, threads); });
+  if (!effort.expired()) best = effort.timed("polish", [&] { return polished(best, data, effort, threads); });
+  if (best.solved) solve_readout(best.layer, data.for_the_best(), threads);
+  return best;
 }
 
 // The heads in the order of the groups that cost least.

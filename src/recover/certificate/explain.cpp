@@ -8,6 +8,7 @@
 #include "attention/attention_map.hpp"
 #include "linalg/vector_space.hpp"
 #include "recover/certificate/token_span.hpp"
+#include "recover/certificate/words_of_doubt.hpp"
 
 namespace headlens::recovery {
 namespace {
@@ -16,11 +17,6 @@ constexpr double kSaturated = 1e-6;  // of a row's weight: what a saturated head
 constexpr double kMostlySaturated = 0.8;  // of the rows: then the lack of others is the likely cause
 constexpr double kComfortable = 8;        // equations per unknown with which recovery nearly always succeeds
 constexpr double kParallel = 0.1;         // relative distance of two Theta that are hard to tell apart
-
-struct Words {
-  std::string reason;
-  Text advice;
-};
 
 Mention keep_uncertified() { return option("keep-uncertified", "FILE"); }
 

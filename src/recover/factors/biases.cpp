@@ -75,14 +75,18 @@ Factors without_gauge(Factors factors) {
   const backend::HeadColumns& constant = columns.back();
   Matrix<double>&z = factors.values.parameters, &o = factors.values.o;
   const double unit = z(last, constant.v);  // 1 or -1
-  for (std::size_t i = 0; i + 1 < columns.size(); ++i) {
-    const backend::HeadColumns& c = columns[i];
-    for (Index j = 0; j < c.logits; ++j) z(last, c.k + j) = 0;
-    for (Index j = 0; j < c.values; ++j) {
+  const auto each_head = [&](const auto& work) {
+    for (std::size_t i = 0; i + 1 < columns.size(); ++i) work(columns[i]);
+  };
+  each_head([&](const backend::HeadColumns& c) {
+    for (Index j = 0; j < c.values; ++j)
       for (Index b = 0; b < o.cols(); ++b) o(constant.o, b) += z(last, c.v + j) * o(c.o + j, b) / unit;
-      z(last, c.v + j) = 0;
-    }
-  }
+  });
+  // Only now: heads of a group share these columns, and each of them adds its own part to the constant.
+  each_head([&](const backend::HeadColumns& c) {
+    for (Index j = 0; j < c.logits; ++j) z(last, c.k + j) = 0;
+    for (Index j = 0; j < c.values; ++j) z(last, c.v + j) = 0;
+  });
   return factors;
 }
 

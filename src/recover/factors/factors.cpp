@@ -7,6 +7,7 @@
 #include "base/parallel.hpp"
 #include "base/random.hpp"
 #include "linalg/blas.hpp"
+#include "linalg/slice.hpp"
 #include "linalg/svd.hpp"
 #include "linalg/vector_space.hpp"
 #include "recover/factors/groups.hpp"
@@ -247,6 +248,14 @@ FactoredLayer factored_layer(const Factors& f) {
     place(head.o, i, out.o);
   }
   return out;
+}
+
+Factors factors_from(const FactoredLayer& layer) {
+  std::vector<OwnHead> heads;
+  for (Index i = 0; i < layer.q.dim(0); ++i)
+    heads.push_back({copy_of<double>(slice(layer.q, i)), copy_of<double>(slice(layer.k, i)),
+                     copy_of<double>(slice(layer.v, i)), copy_of<double>(slice(layer.o, i))});
+  return assemble(heads);
 }
 
 }  // namespace headlens::recovery

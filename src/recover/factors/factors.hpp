@@ -73,5 +73,6 @@ double error_on(const backend::LayerExamples& examples, const Factors& factors,
 
 // Q, K, V and O head by head, with columns of zeros where a head has fewer than others.
 FactoredLayer factored_layer(const Factors& factors);
+Factors factors_from(const FactoredLayer& layer);
 
 }  // namespace headlens::recovery

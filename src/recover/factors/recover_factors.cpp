@@ -27,13 +27,20 @@ namespace headlens::recovery {
 namespace {
 
 constexpr Index kDenseBelow = 48;  // coordinates of the tokens up to which all entries of Theta are unknowns
+// And up to which that search follows where few starts in factors find nothing.
+constexpr Index kDenseFallback = 96;
+constexpr int kStartsBefore = 1, kTurnedStartsBefore = 2;  // these; with rotary positions
 constexpr double kTrimmed = 1e-9;  // singular values below this share of a head's largest are not looked for
 constexpr double kExplained = 1e-11;  // relative residual that rounding may leave
 constexpr double kAgreement = 0.05;   // relative distance at which two starts have found the same noisy heads
 constexpr double kAsGood = 1.2;       // times the error of the best start: what fewer equations may add
 constexpr double kWidestNoisyBar = 0.5;
-constexpr int kFewStarts = 2;           // where the search among all entries of Theta may follow
 constexpr Index kMostPlaces = 1 << 24;  // entries of matrices for every head and distance: 128 MiB
+
+// Does the search among all entries of Theta follow where this one finds nothing?
+bool dense_follows(const RecoverOptions& asked, Index dim, const backend::Backend& machine) {
+  return asked.rank == "auto" && !asked.kv_groups && dim <= kDenseFallback && machine.recovers_all_entries();
+}
 
 // Are all labels explained but for rounding?
 bool explained(const Split& split, const Factors& factors) {
@@ -55,6 +62,7 @@ Factors out_of_units(const Units& units, Factors factors) {
 struct Outside {
   const Whitening& whitening;
   const Units& units;
+  Index dim;  // of the tokens
 
   Factors take(const Factors& white) const {
     return without_gauge(out_of_units(units, from_white(whitening, white)));
@@ -181,7 +189,7 @@ Challenge test_noise(const Split& white, const Outside& outside, double equation
   RecoverOptions again = options;
   again.seed = options.seed + 1000;
   again.heads = layer_heads(best);
-  again.starts = 2;
+  again.starts = dense_follows(options, outside.dim, effort.context().machine) ? kStartsBefore : 2;
   Certificate aside;
   FactorSearch second{.enough = kAsGood * best.held_out_error, .equations = equations};
   timed_in(certificate, "starts", [&] { return search_factors(white, again, effort, aside, second), 0; });
@@ -221,12 +229,28 @@ Whitening whitening_of(const Split& split, const RecoverOptions& options, int th
   return whiten(split, threads);
 }
 
-// Columns that turn are of a fixed number, because their angles depend on it.
-RecoverOptions with_rank(RecoverOptions options, Index dim) {
-  if (options.rotary == "none") return options;
-  options.rank = std::to_string(rotary_rank(options, dim));
-  if (dim <= kDenseFallback) options.starts = std::min(options.starts, kFewStarts);
+// Few starts where another search follows. Columns that turn are of a fixed number, because their angles
+// depend on it.
+RecoverOptions as_searched(RecoverOptions options, Index dim, const backend::Backend& machine) {
+  const bool turns = options.rotary != "none";
+  if (dense_follows(options, dim, machine))
+    options.starts = std::min(options.starts, turns ? kTurnedStartsBefore : kStartsBefore);
+  if (turns) options.rank = std::to_string(rotary_rank(options, dim));
   return options;
+}
+
+// Of logits on white tokens.
+double largest_logits(const Factors& factors) {
+  double out = 0;
+  for (Index i = 0; i < layer_heads(factors); ++i) out = std::max(out, theta_norm(head_of(factors, i)));
+  return out;
+}
+
+void check_machine(const backend::Backend& machine, const RecoverOptions& options, const Split& split) {
+  const bool is_simple = options.variant().plain() && !options.kv_groups && split.train_lengths.empty();
+  require(is_simple || machine.recovers_from_a_part(), option("backend"), ": ", machine.name(),
+          " given, but layers with a mask, biases, positions, padding or shared keys are recovered on the "
+          "processor");
 }
 
 struct Judgement {
@@ -274,12 +298,10 @@ bool recover_factors(const Split& given, const Units& given_units, const Recover
   Certificate& certificate = recovery.certificate;
   if (squared_norm(given.train_y) == 0 || squared_norm(given.train_x) == 0) return false;
   certificate.variant = asked.variant();
-  const bool is_simple = certificate.variant.plain() && !asked.kv_groups && given.train_lengths.empty();
-  require(is_simple || effort.context().machine.recovers_from_a_part(), option("backend"), ": ",
-          certificate.backend,
-          " given, but layers with a mask, biases, positions, padding or shared keys are recovered on the "
-          "processor");
-  const RecoverOptions options = with_rank(asked, given.train_x.cols);
+  const backend::Backend& machine = effort.context().machine;
+  const Index dim = given.train_x.cols;
+  check_machine(machine, asked, given);
+  const RecoverOptions options = as_searched(asked, dim, machine);
   reserve(given, options, effort);
   const WithOnes biased = options.bias ? with_ones(given) : WithOnes{{}, {}, given};
   const Split& split = biased.split;
@@ -290,7 +312,7 @@ bool recover_factors(const Split& given, const Units& given_units, const Recover
   const Split white = in_white(whitening, split);
   if (white.train_x.cols < split.train_x.cols)
     certificate.span_dimension = white.train_x.cols - (options.bias ? 1 : 0);
-  const Outside outside{whitening, units};
+  const Outside outside{whitening, units, dim};
 
   FactorSearch search;
   const Factors& best = search.best;
@@ -302,15 +324,14 @@ bool recover_factors(const Split& given, const Units& given_units, const Recover
   if (best.heads() == 0) return say_too_late(certificate), true;
   const bool late = !finished || effort.expired();
   certificate.status = status_of(search, judged.noise, judged.proof, late);
-  const bool dense_may_do = asked.rank == "auto" && !asked.kv_groups &&
-                            split.train_x.cols <= kDenseFallback &&
-                            effort.context().machine.recovers_all_entries();
-  if (!is_certified(certificate.status) && !late && !(best.held_out_error < kProof) && dense_may_do) {
+  if (!is_certified(certificate.status) && !late && !(best.held_out_error < kProof) &&
+      dense_follows(asked, dim, machine)) {
     certificate.residual_z = certificate.noise = certificate.smallest_singular_value = std::nullopt;
     certificate.status = {};
     certificate.span_dimension = {};
     return false;
   }
+  effort.rounding = rounding_outside(whitening, split, largest_logits(best));
   const Factors found = outside.take(best);
   describe({split, white, found, options, search, judged.noise, judged.proof, judged.bars, effort.threads()},
            late, recovery);

@@ -7,6 +7,7 @@
 
 #include "attention/packing.hpp"
 #include "headlens/options.hpp"
+#include "recover/certificate/words_of_doubt.hpp"
 #include "recover/factors/biases.hpp"
 #include "recover/factors/content.hpp"
 #include "recover/factors/polish.hpp"
@@ -40,41 +41,47 @@ void describe_heads(const Factors& factors, const std::vector<HeadBound>& bars, 
   }
 }
 
+// Descent that has not come near the layer tells nothing of what its heads share.
+bool shows_other_groups(const Outcome& o, const Certificate& c) {
+  return !shares_as_asked(o.search, o.options) && c.status != RecoveryStatus::needs_more_examples &&
+         (c.held_out_error < kNear || o.search.at_minimum);
+}
+
 // Why heads in factors were not found.
-void explain_search(const Split& white, const FactorSearch& search, const Challenge& noise,
-                    const RecoverOptions& options, Certificate& c) {
-  const double equations = equations_per_unknown(white, search.best.ranks);
-  if (c.status == RecoveryStatus::stalled) {
-    c.reason = fmt::format("The time limit came first; {} heads leave {:.1e} of the held-out labels so far.",
-                           c.heads, c.held_out_error);
-    c.advice =
-        message("Raise ", option("time-limit"), ", or give the number of heads with ", option("heads"), ".");
-  } else if (!shares_as_asked(search, options)) {
-    c.reason = fmt::format("The heads do not share keys and values in {} groups.", *options.kv_groups);
-    c.advice = message("Leave out ", option("kv-groups"), ", or give another number of groups.");
-  } else if (c.held_out_error < kProof) {
-    c.reason =
-        "Every held-out label is predicted, but the tokens of the examples do not determine the heads.";
-    c.advice = "Give more examples, with tokens that differ more.";
-  } else if (c.status == RecoveryStatus::needs_more_examples) {
-    c.reason = fmt::format(
-        "Descent fits the training examples (error {:.1e}) but not the held-out ones ({:.1e}): the examples "
-        "give {:.1f} "
-        "equations per unknown of heads of rank {}, and descent needs 12 to 24.",
-        search.best.train_error, search.best.held_out_error, equations, first_rank(white, options));
-    c.advice = "Give more examples; where you can choose them, take 4 to 8 tokens per example.";
-  } else if (noise.leaves_noise) {
-    c.reason = noise.agrees ? "The labels are too noisy: errors of half the size of a head would not show."
-                            : "Two starts explain the labels up to noise, with different heads.";
-    c.advice = "Give more examples, or labels with less noise.";
-  } else {
-    c.reason =
-        fmt::format("Heads of rank {} leave {:.1e} of the held-out labels, and what is left is not noise.",
-                    *std::max_element(search.best.ranks.logits.begin(), search.best.ranks.logits.end()),
-                    c.held_out_error);
-    c.advice = message("Raise ", option("max-heads"), " or ", option("rank"), " (", option("rank", "full"),
-                       " for heads of full rank), or give more examples.");
-  }
+Words why_not_found(const Outcome& o, const Certificate& c) {
+  const Factors& best = o.search.best;
+  if (c.status == RecoveryStatus::stalled)
+    return {
+        fmt::format("The time limit came first; {} heads leave {:.1e} of the held-out labels so far.",
+                    c.heads, c.held_out_error),
+        message("Raise ", option("time-limit"), ", or give the number of heads with ", option("heads"), ".")};
+  if (shows_other_groups(o, c))
+    return {fmt::format("The heads do not share keys and values in {} groups.", *o.options.kv_groups),
+            message("Leave out ", option("kv-groups"), ", or give another number of groups.")};
+  if (c.held_out_error < kProof) return words_of_doubt(o.proof.doubt);
+  if (c.status == RecoveryStatus::needs_more_examples)
+    return {fmt::format(
+                "Descent fits the training examples (error {:.1e}) but not the held-out ones ({:.1e}): the "
+                "examples give {:.1f} equations per unknown of heads of rank {}, and descent needs 12 to 24.",
+                best.train_error, best.held_out_error, equations_per_unknown(o.white, best.ranks),
+                first_rank(o.white, o.options)),
+            "Give more examples; where you can choose them, take 4 to 8 tokens per example."};
+  if (o.noise.leaves_noise)
+    return {o.noise.agrees ? "The labels are too noisy: errors of half the size of a head would not show."
+                           : "Two starts explain the labels up to noise, with different heads.",
+            "Give more examples, or labels with less noise."};
+  return {
+      fmt::format("Heads of rank {} leave {:.1e} of the held-out labels, and what is left is not noise.",
+                  *std::max_element(best.ranks.logits.begin(), best.ranks.logits.end()), c.held_out_error),
+      message("Raise ", option("max-heads"), " or ", option("rank"), " (", option("rank", "full"),
+              " for heads of full rank), or give more examples.")};
+}
+
+void explain_search(const Outcome& o, Certificate& c) {
+  const Words words = why_not_found(o, c);
+  c.reason = words.reason;
+  c.advice = words.advice;
+  c.heads_in_doubt = o.proof.found_doubt() ? o.proof.heads : std::vector<Index>{};
 }
 
 }  // namespace
@@ -98,11 +105,10 @@ bool is_certified(RecoveryStatus status) {
 
 void describe(const Outcome& o, bool expired, Recovery& recovery) {
   Certificate& certificate = recovery.certificate;
-  const Factors& best = o.search.best;
-  const bool returned =
-      certificate.status == RecoveryStatus::recovered || certificate.status == RecoveryStatus::approximate;
-  const Factors& found = o.found;
-  const bool plain = o.options.variant().plain() && !o.options.kv_groups;
+  const Factors &best = o.search.best, &found = o.found;
+  LayerVariant variant = o.options.variant();
+  if (!shares_as_asked(o.search, o.options)) variant.kv_groups = 0;
+  certificate.variant = variant;
   certificate.heads = layer_heads(found);
   certificate.train_error = best.train_error;
   certificate.held_out_error = best.held_out_error;
@@ -110,22 +116,26 @@ void describe(const Outcome& o, bool expired, Recovery& recovery) {
   if (o.proof.response > 0) certificate.smallest_singular_value = o.proof.response;
   const Factors shown = balanced(without_constant(found), 0, 0, o.threads);
   describe_heads(shown, o.bars, certificate);
-  if (plain) recovery.best_factors = factored_layer(shown);
   const bool dense_fits = found.dim() <= kLargestDenseTheta;
-  if (!plain)
-    recovery.best = variant_layer(found, o.options.variant());
-  else if (dense_fits)
-    recovery.best = multiply_out(*recovery.best_factors);
-  if (returned) {
+  if (variant.plain()) {
+    recovery.best_factors = factored_layer(shown);
+    recovery.best_factors->kv_groups = variant.kv_groups;
+    if (dense_fits) recovery.best = multiply_out(*recovery.best_factors);
+  } else {
+    recovery.best = variant_layer(found, variant);
+  }
+  // The words for plain layers look at all tokens of all examples.
+  const bool simple = variant.plain() && !o.options.kv_groups && o.split.train_lengths.empty();
+  if (is_certified(certificate.status)) {
     recovery.factors = recovery.best_factors;
     recovery.layer = recovery.best;
-  } else if (best.held_out_error < kProof && !expired && dense_fits && plain) {
+  } else if (best.held_out_error < kProof && !expired && dense_fits && simple) {
     const AttentionLayer dense = multiply_out(factored_layer(best));
     const Candidate candidate{pack_theta(dense.theta), pack_w(dense.w), best.train_error,
                               best.held_out_error};
     explain({first_equations(o.white, best.ranks, 1), o.options, candidate, o.noise, o.proof}, certificate);
   } else {
-    explain_search(o.white, o.search, o.noise, o.options, certificate);
+    explain_search(o, certificate);
   }
 }
 

@@ -133,7 +133,6 @@ class Newton final : public Successor {
       if (groups == 0 || layer_heads(found.factors) % groups != 0 || effort_.expired())
         return std::move(found);
       Polished shared = polish_enough(tied(found.factors, groups), kOn, "tie");
-      keep(found, Try::early);
       const double enough = std::max(kTieBelow, kSameNoise * found.factors.held_out_error);
       return shared.factors.held_out_error < enough ? std::move(shared) : std::move(found);
     });
@@ -272,8 +271,7 @@ void search_factors(const Split& white, const RecoverOptions& options, Effort& e
                     Certificate& certificate, FactorSearch& found) {
   const Index d = white.train_x.cols, e = white.train_y.cols;
   Index rank = first_rank(white, options);
-  const int starts =
-      options.rank == "auto" && d <= kDenseFallback ? 1 : std::min(kMostStarts, options.starts);
+  const int starts = std::min(kMostStarts, options.starts);
   for (int start = 0; start < starts && !effort.expired(); ++start) {
     ++effort.starts;
     if (start >= 2 && options.rank == "auto") rank = std::min(d, 2 * rank);

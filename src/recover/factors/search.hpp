@@ -19,10 +19,6 @@ struct FactorSearch {
 void search_factors(const Split& white, const RecoverOptions& options, Effort& effort,
                     Certificate& certificate, FactorSearch& found);
 
-// Coordinates of the tokens up to which the search among all entries of Theta follows where one start in
-// factors finds nothing.
-inline constexpr Index kDenseFallback = 96;
-
 // Do the heads share keys and values in as many groups as asked for?
 bool shares_as_asked(const FactorSearch& search, const RecoverOptions& options);
 // Are there too few examples for these heads? Noise on q equations per unknown leaves (1 - 1/q) of the

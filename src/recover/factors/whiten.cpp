@@ -140,6 +140,15 @@ double stretch(const Whitening& whitening, const std::vector<double>& units) {
   return all.ok ? all.values.front() : std::numeric_limits<double>::infinity();
 }
 
+double rounding_outside(const Whitening& whitening, const Split& split, double logits) {
+  const double grown = whitening.plain ? 1
+                                       : squared_norm(whitening.turn) * squared_norm(split.train_x) /
+                                             squared_norm(whitening.train_x);
+  // A change of all logits by less than c changes no weight of a token by more than the share 2 c.
+  return std::numeric_limits<double>::epsilon() * static_cast<double>(split.train_x.cols) * grown *
+         (1 + 2 * logits);
+}
+
 Factors from_white(const Whitening& whitening, const Factors& factors) {
   Factors out = copy_of(factors);
   if (whitening.plain) return out;

@@ -26,6 +26,10 @@ double second_moment_ratio(const Split& split, int threads);
 Split in_white(const Whitening& whitening, const Split& split);  // views of the whitening
 // The largest factor by which undoing grows a column: |D T| with D the units of the coordinates.
 double stretch(const Whitening& whitening, const std::vector<double>& units);
+// Logits of this size that heads have on white tokens: what rounding may change of labels, as a share of
+// them, where these heads are written in the coordinates given. Sums of d products make a logit there, which
+// are larger than on white tokens by (|x| |T| / |x'|)^2.
+double rounding_outside(const Whitening& whitening, const Split& split, double logits);
 Factors from_white(const Whitening& whitening, const Factors& factors);
 
 }  // namespace headlens::recovery

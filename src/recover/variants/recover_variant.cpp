@@ -14,6 +14,7 @@
 #include "linalg/vector_space.hpp"
 #include "recover/certificate/token_span.hpp"
 #include "recover/certificate/whiteness.hpp"
+#include "recover/certificate/words_of_doubt.hpp"
 #include "recover/factors/phases.hpp"
 #include "recover/factors/recover_factors.hpp"
 #include "recover/variants/variant_proof.hpp"
@@ -105,43 +106,6 @@ RecoveryStatus status_of(const VariantData& data, const VariantCandidate& best, 
                                                       : RecoveryStatus::not_identified;
 }
 
-struct Words {
-  std::string reason;
-  Text advice;
-};
-
-Words doubt_words(const Proof& proof) {
-  switch (proof.doubt) {
-    case Doubt::mirror:
-      return {"The examples have two tokens or fewer: a head and its mirror image fit them equally well.",
-              "Give examples of three tokens or more."};
-    case Doubt::few_tokens:
-      return {
-          "The tokens fall into groups whose spans are independent: parts of heads could be exchanged on one "
-          "group alone.",
-          "Give tokens in general position."};
-    case Doubt::mean_unseen:
-      return {
-          "In all examples the mean of the tokens lacks a direction: a head that takes the plain mean would "
-          "not show.",
-          "Give examples whose mean varies in every direction."};
-    case Doubt::few_distinct:
-      return {"The held-out examples repeat the others, so predicting them proves little.",
-              "Give more different examples."};
-    case Doubt::structure:
-      return {
-          "What is left of the labels is more than the rounding of float64: something is not explained yet.",
-          message("Give more examples, or check ", option("mask"), ", ", option("bias"), " and ",
-                  option("rotary"), ".")};
-    case Doubt::another_layer:
-      return {"Nudged by a thousandth, the heads did not come back: other heads explain the labels as well.",
-              "Give more examples."};
-    default:
-      return {"The labels are explained, but an error of more than 1% of a head would hardly change a label.",
-              "Give more examples, or tokens that vary in every direction."};
-  }
-}
-
 void explain_variant(const VariantData& data, const VariantCandidate& best, const Proof& proof,
                      const NoiseTest& noise, Certificate& c) {
   Words words;
@@ -150,7 +114,7 @@ void explain_variant(const VariantData& data, const VariantCandidate& best, cons
                          best.shape.heads, best.held_out_error),
              message("Raise ", option("time-limit"), ".")};
   else if (best.held_out_error < kProof)
-    words = doubt_words(proof);
+    words = words_of_doubt(proof.doubt);
   else if (c.status == RecoveryStatus::needs_more_examples)
     words = {
         fmt::format("The training labels are explained to {:.1e}, the held-out ones to {:.1e}: the examples "
@@ -207,6 +171,14 @@ void describe_heads(const AttentionLayer& layer, const std::vector<HeadBound>& b
   }
 }
 
+// Of logits on white tokens.
+double largest_logits(const VariantCandidate& candidate) {
+  double out = 0;
+  for (Index i = 0; i < candidate.shape.heads; ++i)
+    out = std::max(out, norm_of(content_of(candidate.shape, candidate.parameters, i)));
+  return out;
+}
+
 // All that a search came to.
 struct Outcome {
   const VariantData& data;
@@ -238,21 +210,13 @@ void describe(const Outcome& o, bool late, Recovery& recovery) {
     explain_variant(o.data, o.best, o.proof, o.noise, certificate);
 }
 
-void check_options(const RecoverOptions& options, Index dim) {
-  const LayerVariant variant = options.variant();
+void check_options(const RecoverOptions& options) {
   require(
       options.method == RecoverMethod::varpro && !options.best_fit && options.start == RecoverStart::random,
       option("method"),
       ": layers with a mask, biases, positions, padding or missing labels are recovered by varpro from "
       "random starts, without ",
       option("best-fit"));
-  require(!variant.rotary || options.heads || options.rank != "auto", option("rotary"),
-          ": give the number of heads with ", option("heads"), ", or the columns of Q and K with ",
-          option("rank"));
-  require(variant.rotary || options.rank == "auto" || options.rank == "full", option("rank"), ": ",
-          options.rank, " given, but with padding every entry of Theta is an unknown; leave it out");
-  require(!variant.rotary || variant.rotary->pairs(rotary_rank(options, dim)) > 0, option("rank"), ": ",
-          rotary_rank(options, dim), " columns of Q and K have no pair to turn");
 }
 
 // Do the tokens lie in a subspace, or is their covariance so far from one that the search needs them
@@ -279,7 +243,7 @@ Whitening variant_whitening(const Split& split, int threads) { return whiten(spl
 void recover_variant(const Split& split, const Units& units, const RecoverOptions& options, Effort& effort,
                      Recovery& recovery) {
   Certificate& certificate = recovery.certificate;
-  check_options(options, split.train_x.cols);
+  check_options(options);
   certificate.variant = options.variant();
   if (squared_norm(split.train_y) == 0) {
     certificate.reason = "All labels are zero: every layer with W = 0 has these outputs.";
@@ -316,6 +280,7 @@ void recover_variant(const Split& split, const Units& units, const RecoverOption
     certificate.advice = message("Raise ", option("time-limit"), ".");
     return;
   }
+  effort.rounding = rounding_outside(whitening, split, largest_logits(best));
   describe({data, outside, best, proof, noise}, !finished || effort.expired(), recovery);
 }
 

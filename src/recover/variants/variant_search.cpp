@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/random.hpp"
+#include "headlens/error.hpp"
 #include "linalg/vector_space.hpp"
 
 namespace headlens::recovery {
@@ -98,6 +99,15 @@ Index rotary_rank(const RecoverOptions& options, Index dim) {
   if (options.rank == "full") return dim;
   if (options.rank != "auto") return std::min<Index>(dim, std::stoll(options.rank));
   return std::max<Index>(2, dim / options.heads.value_or(1));
+}
+
+void require_turned_columns(const RecoverOptions& options, Index dim) {
+  const std::optional<Rotary> rotary = options.variant().rotary;
+  require(!rotary || options.heads || options.rank != "auto", option("rotary"),
+          ": give the number of heads with ", option("heads"), ", or the columns of Q and K with ",
+          option("rank"));
+  require(!rotary || rotary->pairs(rotary_rank(options, dim)) > 0, option("rank"), ": ",
+          rotary_rank(options, dim), " columns of Q and K have no pair to turn");
 }
 
 VariantData variant_data(const Split& white, const RecoverOptions& options, Index dim) {

@@ -19,6 +19,8 @@ struct VariantData {
 VariantData variant_data(const Split& white, const RecoverOptions& options, Index dim);
 // Columns of Q and K: as given, or d / m; 0 without rotary positions.
 Index rotary_rank(const RecoverOptions& options, Index dim);
+// Error where nothing tells that number, on which the angles depend, or where none of the columns turns.
+void require_turned_columns(const RecoverOptions& options, Index dim);
 
 struct VariantCandidate {
   VariantShape shape;
