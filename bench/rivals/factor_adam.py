@@ -21,7 +21,10 @@ TARGET, CHECK_EVERY, BATCH = 1e-8, 50, 100
 def forward(x, p, heads):
     b, k, _ = x.shape
     q, key, v = (t.view(b, k, heads, -1).transpose(1, 2) for t in (x @ p[0], x @ p[1], x @ p[2]))
-    mixed = torch.nn.functional.scaled_dot_product_attention(q, key, v, scale=1.0)
+    if hasattr(torch.nn.functional, "scaled_dot_product_attention"):
+        mixed = torch.nn.functional.scaled_dot_product_attention(q, key, v, scale=1.0)
+    else:  # PyTorch before 2.0, as Debian 12 has
+        mixed = torch.softmax(q @ key.transpose(-1, -2), -1) @ v
     return mixed.transpose(1, 2).reshape(b, k, -1) @ p[3]
 
 
