@@ -89,6 +89,7 @@ void Minimisation::linearise() {
   if (rejections_ == 0) {
     problem_.linearise(*point_);
     problem_.gradient(*point_, gradient_);
+    if (options_.clean) options_.clean(point_->parameters, gradient_);
     model_->move_to(*point_);
   }
   // A preconditioner serves two accepted steps.

@@ -23,7 +23,10 @@ struct LmOptions {
   int max_inner = 200;       // CG iterations per step
   bool ends_capped = false;  // ends at a step that max_inner iterations do not solve and that wins little
   double tightest = 1e-4;  // relative error to which the equations of a step are solved: what float can give
-  int stall_steps = 30;    // no progress over this many steps ends the run
+  // Takes from a gradient what exact sums would not leave in it: its part along directions that change
+  // nothing.
+  std::function<void(const Matrix<double>& parameters, Matrix<double>& gradient)> clean;
+  int stall_steps = 30;  // no progress over this many steps ends the run
   double stall_factor = 0.9;
   // Promised decreases this small beside the cost, three times in a row: a minimum with a residual, i.e.
   // noise. A decrease of delta is sqrt(delta c) standard errors, c the equations per unknown.

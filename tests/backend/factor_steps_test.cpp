@@ -96,6 +96,25 @@ TEST_P(FactorSteps, DirectionsAreThoseOfTheHost) {
   }
 }
 
+// Without a ridge no label changes along the gauge, so gradients have no part there: what a search takes from
+// them for the last digits is rounding.
+TEST_P(FactorSteps, GradientsHaveNoPartAlongTheGauge) {
+  const Execution run = execution();
+  const backend::Context context = backend::context_of(run);
+  for (const Shape& s : {Shape{50, 4, 7, 3, {{0, 2, 3}, {2, 1, 3}}}, Shape{60, 3, 20, 5, {{7, 9}, {4, 4}}}}) {
+    Input in(s, 19);
+    const recovery::Factors factors =
+        recovery::balanced({s.ranks, {copy_of(in.parameters), copy_of(in.o)}, 1, 1});
+    in.shape.ranks = factors.ranks;
+    in.parameters = copy_of(factors.values.parameters);
+    const Posed posed(in, context);
+    Matrix<double> gradient(s.dim, in.parameters.cols());
+    posed.problem->gradient(*posed.point, gradient);
+    EXPECT_GT(norm(gradient), 0);
+    EXPECT_LT(norm(recovery::gauge_part(factors, gradient)), 1e-11 * norm(gradient));
+  }
+}
+
 // The fixed gauge adds its multiple of gauge_part() to every product, wherever that is computed.
 TEST_P(FactorSteps, FixedGaugeIsThatOfTheHost) {
   const Execution run = execution();

@@ -36,7 +36,7 @@ def layers(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name, options", [
-    ("exact", ""), ("partial", ""), ("variant", "--mask causal --bias"), ("noisy", ""), ("few", "--time-limit 60"),
+    ("exact", ""), ("partial", ""), ("variant", "--mask causal --bias"), ("noisy", ""), ("few", "--starts 1"),
 ])  # fmt: skip
 def test_recoveries_agree_with_one_process(layers, tmp_path, name, options):
     found = {}

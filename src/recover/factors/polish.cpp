@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "linalg/vector_space.hpp"
+#include "recover/factors/gauge.hpp"
 
 namespace headlens::recovery {
 namespace {
@@ -65,11 +66,18 @@ Polished polish(const Split& split, const Factors& start, const PolishOptions& o
                       .tightest = kLoose,
                       .stall_steps = options.stall_steps,
                       .stall_factor = options.stall_factor};
+  // Directions that change no head have no slope but for rounding, and next to no curvature: with few digits
+  // left, steps would go that way.
+  const auto without_gauge = [&](const Matrix<double>& parameters, Matrix<double>& gradient) {
+    const Factors here{from.ranks, {copy_of(parameters), {}}};
+    add(-1.0, gauge_part(here, gradient), gradient);
+  };
   const LmOptions end{.ridge = 0,
                       .mu = kLastDamping * problem->unknowns() / squares,
                       .tolerance = options.tolerance,
                       .max_steps = 8,
                       .tightest = kLoose,
+                      .clean = without_gauge,
                       .stall_steps = 1,  // a step that wins nothing has met rounding: no other would
                       .stall_factor = 0.5};
   const auto run = [&](const LmOptions& lm) {
