@@ -24,7 +24,8 @@ constexpr double kLowDraws = 4;      // times: draws that were low by chance
 constexpr double kRounding = 1e-14;  // of |Y|: labels and our own sums
 constexpr int kExactDraws = 3, kNoisyDraws = 16;
 constexpr double kNudge = 1e-3, kReturned = 0.02;
-constexpr double kOftenReturned = 1e-12, kReturnedAtLast = 1e-14;  // relative squares at which that is asked
+// Relative squares at which heads are asked whether they have returned: most have at the first.
+constexpr double kAskedFirst = 1e-12, kAskedLast = 1e-14;
 
 // |content error| of one head along a direction of the parameters.
 double theta_moved(const Factors& factors, const Matrix<double>& direction, Index head) {
@@ -150,7 +151,7 @@ bool factors_come_back(const Split& split, const Factors& factors, std::uint64_t
   for (Index i = 0; i < size; ++i) nudge.data()[i] = kNudge * entry * stream.normal();
   backend::pin(factors.ranks, nudge.view());
   add(1.0, nudge, nudged.values.parameters);
-  for (const double tolerance : {kOftenReturned, kReturnedAtLast}) {
+  for (const double tolerance : {kAskedFirst, kAskedLast}) {
     const PolishOptions options{
         .damping = 1e-8, .ridge = 1e-12, .tolerance = tolerance, .max_steps = 12, .stall_steps = 5};
     nudged = polish(split, nudged, options, "nudge", effort).factors;
