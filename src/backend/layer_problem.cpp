@@ -23,9 +23,13 @@ class HostDirections final : public Directions {
     return std::make_unique<HostDirection>(copy_of(a));
   }
   Matrix<double> fetch(const Direction& a) override { return copy_of(of(a)); }
-  double inner(const Direction& a, const Direction& b) override { return inner_product(of(a), of(b)); }
-  void add(double factor, const Direction& from, Direction& to) override {
-    headlens::add(factor, of(from), of(to));
+  std::vector<double> inner(const Several& a, const Direction& b) override {
+    std::vector<double> out;
+    for (const Direction* one : a) out.push_back(inner_product(of(*one), of(b)));
+    return out;
+  }
+  void add(const std::vector<double>& factors, const Several& from, Direction& to) override {
+    for (std::size_t i = 0; i < from.size(); ++i) headlens::add(factors[i], of(*from[i]), of(to));
   }
   void scale(double factor, Direction& a) override {
     for (Index i = 0; i < rows_ * cols_; ++i) of(a).data()[i] *= factor;

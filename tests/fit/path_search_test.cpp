@@ -1,4 +1,4 @@
-// Golden section over penalties against the search of all of them.
+// Golden section and parabolas over penalties against the search of all of them.
 #include "fit/ridge/path_search.hpp"
 
 #include <gtest/gtest.h>
@@ -63,7 +63,7 @@ std::vector<double> valley(Index count, Index least, std::uint64_t seed) {
   return out;
 }
 
-TEST(GoldenSection, FindsTheLeastErrorOfEveryValley) {
+TEST(PathSearch, FindsTheLeastErrorOfEveryValley) {
   for (Index count = 1; count <= 30; ++count)
     for (Index least = 0; least < count; ++least) {
       const std::vector<double> errors = valley(count, least, std::uint64_t(100 * count + least));
@@ -73,13 +73,14 @@ TEST(GoldenSection, FindsTheLeastErrorOfEveryValley) {
                 all.trials[std::size_t(best_trial(all.trials))].ridge);
       EXPECT_FALSE(some.cut);
       EXPECT_EQ(asked, std::ssize(some.trials)) << "no penalty is asked for twice";
-      EXPECT_LE(asked, 2 + int(std::log(double(count)) / std::log(1.618))) << count;
+      // Golden section alone needs two fewer at most; on errors of fits, parabolas need fewer on average.
+      EXPECT_LE(asked, 4 + int(std::log(double(count)) / std::log(1.618))) << count;
     }
 }
 
 // A valley of which the precision sees the first penalties: the same choice, or both at the edge of what it
 // sees.
-TEST(GoldenSection, StopsWhereThePrecisionEnds) {
+TEST(PathSearch, StopsWhereThePrecisionEnds) {
   for (Index end = 1; end < 20; ++end)
     for (Index least = 0; least < 20; ++least) {
       const std::vector<double> errors = valley(20, least, std::uint64_t(31 * end + least));
@@ -91,7 +92,7 @@ TEST(GoldenSection, StopsWhereThePrecisionEnds) {
     }
 }
 
-TEST(GoldenSection, PassesOverMatricesThatAreNotDefinite) {
+TEST(PathSearch, PassesOverMatricesThatAreNotDefinite) {
   std::vector<double> errors = valley(20, 7, 3);
   for (std::size_t k = 12; k < 20; ++k) errors[k] = std::numeric_limits<double>::infinity();
   const PathTrials some = search(errors, 20, false);
@@ -100,7 +101,7 @@ TEST(GoldenSection, PassesOverMatricesThatAreNotDefinite) {
 
 // The errors of fits: below and beyond interpolation, with labels that can be learned and with noise alone. A
 // curve may have a second valley, and then hardly a deeper one: 47 of these 48 choices are the same.
-TEST(GoldenSection, ChoosesAsTheWholeCurveDoes) {
+TEST(PathSearch, ChoosesAsTheWholeCurveDoes) {
   int same = 0;
   for (const auto& [count, heads] : {std::pair<Index, Index>{40, 30}, {90, 10}, {150, 25}, {200, 8}})
     for (const double noise : {0.0, 0.3, 3.0, 30.0})

@@ -282,12 +282,13 @@ __global__ __launch_bounds__(kWarps* kWarp,
     float a[4][2], last[2];
     project(shared.sets[buffer][0], pair, a, last);
     float* to = out + group * pitch;
-    for (int s = 0; s < kWarps && group + s < count; ++s, to += pitch) {
+    const auto compute = [&](int s, bool is_last) {
+      if (group + s >= count) return;
       const Set& set = shared.sets[buffer][s];
       float c[2][4], phi[2][4] = {}, phi_last[2];
       score_keys(set, a, last, c);
       // Of the next set, while the tensor cores are busy.
-      project(shared.sets[buffer][(s + 1) % kWarps], pair, a, last);
+      if (!is_last) project(shared.sets[buffer][s + 1], pair, a, last);
       float scale[2];
 #pragma unroll
       for (int h = 0; h < 2; ++h) scale[h] = weigh_head<score>(set.keys, h, c);
@@ -295,7 +296,10 @@ __global__ __launch_bounds__(kWarps* kWarp,
       if constexpr (score == Score::softmax || score == Score::exp)  // the others give 0 to heads of zeros
         multiply_heads(phi, phi_last, head < heads ? scale[0] : 0.f, head + 1 < heads ? scale[1] : 0.f);
       if (head < stride) store(phi, phi_last, width, stride, to, poison);
-    }
+      to += pitch;
+    };
+    for (int s = 0; s + 1 < kWarps; ++s) compute(s, false);
+    compute(kWarps - 1, true);
     __syncthreads();
   }
   if (!(poison == 0.f)) *overflow = 1;

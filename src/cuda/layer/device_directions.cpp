@@ -24,11 +24,11 @@ class DeviceDirections final : public backend::Directions {
     return std::make_unique<DeviceDirection>(upload<double>(a.view(), threads_));
   }
   Matrix<double> fetch(const backend::Direction& a) override { return download(of(a), threads_); }
-  double inner(const backend::Direction& a, const backend::Direction& b) override {
-    return inner_product(of(a).data(), of(b).data(), of(a).size());
+  std::vector<double> inner(const Several& a, const backend::Direction& b) override {
+    return inner_products(arrays_of(a), of(b).data(), of(b).size());
   }
-  void add(double factor, const backend::Direction& from, backend::Direction& to) override {
-    add_scaled(factor, of(from).data(), of(from).size(), of(to).data());
+  void add(const std::vector<double>& factors, const Several& from, backend::Direction& to) override {
+    add_scaled(factors, arrays_of(from), of(to).size(), of(to).data());
   }
   void scale(double factor, backend::Direction& a) override {
     cuda::scale(factor, of(a).size(), of(a).data());
@@ -54,6 +54,11 @@ class DeviceDirections final : public backend::Directions {
  private:
   static const DeviceMatrix<double>& of(const backend::Direction& a) {
     return static_cast<const DeviceDirection&>(a).values;
+  }
+  static std::vector<const double*> arrays_of(const Several& all) {
+    std::vector<const double*> out;
+    for (const backend::Direction* one : all) out.push_back(of(*one).data());
+    return out;
   }
 
   FactorModel& model_;

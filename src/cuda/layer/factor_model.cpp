@@ -9,8 +9,6 @@
 namespace headlens::cuda {
 namespace {
 
-constexpr double kShort = 1 << 15;  // entries of a direction
-
 template <class T>
 DeviceMatrix<T> in_precision(const DeviceMatrix<double>& a) {
   DeviceMatrix<T> out(a.rows(), a.cols());
@@ -144,16 +142,11 @@ Matrix<double> FactorModel::respond_in_w(MatrixView<const double> nu, MatrixView
   return download(best_readout(*point_, std::as_const(left).view()), problem_.threads());
 }
 
-// Short directions are worked with faster on the host than the device is asked.
-bool FactorModel::keeps_directions() const { return problem_.unknowns() > kShort; }
-
 std::unique_ptr<backend::Directions> FactorModel::directions() {
-  if (!keeps_directions()) return LinearModel::directions();
   return make_device_directions(*this, problem_.threads(), std::nullopt);
 }
 
 std::unique_ptr<backend::Directions> FactorModel::directions(const backend::FixedGauge& gauge) {
-  if (!keeps_directions()) return nullptr;
   return make_device_directions(*this, problem_.threads(), Gauge(gauge, problem_.threads()));
 }
 

@@ -65,7 +65,6 @@ class FactorModel final : public backend::LinearModel {
   };
   template <class T>
   const FactorTangent<T>& at_point(Lazy<T>& lazy);
-  bool keeps_directions() const;
 
   const FactorProblem& problem_;
   const FactorPoint* point_ = nullptr;

@@ -14,6 +14,9 @@ void convert(const From* from, Index size, To* to);
 // to += factor from
 template <class T>
 void add_scaled(double factor, const T* from, Index size, T* to);
+// to += sum_i factors_i from_i
+void add_scaled(const std::vector<double>& factors, const std::vector<const double*>& from, Index size,
+                double* to);
 // a = z + factor a
 template <class T>
 void scale_and_add(double factor, const T* z, Index size, T* a);
@@ -23,6 +26,8 @@ void scale(double factor, Index size, T* a);
 
 template <class T>
 double inner_product(const T* a, const T* b, Index size);
+// <a_i, b> of several
+std::vector<double> inner_products(const std::vector<const double*>& a, const double* b, Index size);
 
 // squares[i] = |row i of a|^2, row by row, for `rows` rows of `cols`.
 std::vector<double> row_squares_of(const float* a, Index rows, Index cols);

@@ -1,5 +1,5 @@
 // The leave-one-out errors of penalties: of all of them where one factorisation serves all, and otherwise of
-// those that golden section asks for.
+// those that golden section and parabolas ask for.
 #pragma once
 
 #include <vector>
@@ -14,8 +14,8 @@ struct PathTrials {
   bool cut = false;                // the precision does not resolve the penalty after the last of these
 };
 
-// `ridges` from the largest down, `count` examples. Golden section finds the least error if errors fall and
-// then rise along the penalties, and a local minimum otherwise.
+// `ridges` from the largest down, `count` examples. The least error is found if errors fall and then rise
+// along the penalties, and a local minimum otherwise.
 PathTrials try_penalties(backend::ShiftPath& path, const std::vector<double>& ridges, Index count);
 
 // What a report says after "leave-one-out".

@@ -7,6 +7,7 @@
 #include "attention/magnitude.hpp"
 #include "headlens/options.hpp"
 #include "linalg/vector_space.hpp"
+#include "recover/factors/descend.hpp"
 #include "recover/factors/factors.hpp"
 #include "recover/factors/report.hpp"
 
@@ -49,8 +50,8 @@ void test_as_written(const Examples& given, const Effort& effort, const Executio
                      Recovery& recovery) {
   Certificate& certificate = recovery.certificate;
   if (!is_certified(certificate.status) || !recovery.has_layer()) return;
-  const double error =
-      effort.context().ranks.of_first(written_error(recovery, hold_out(given), effort, execution));
+  const double error = effort.context().ranks.of_first(
+      written_error(recovery, few_held_out(hold_out(given)), effort, execution));
   if (error <= certificate.held_out_error + kProof + effort.rounding) return;
   recovery.layer.reset();
   recovery.factors.reset();

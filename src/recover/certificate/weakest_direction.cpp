@@ -28,17 +28,31 @@ void scale(Directions& space, double factor, Vector& v) {
   space.scale(factor, *v.ha);
 }
 
+// The directions of basis[from], basis[from + 1], .., and their images.
+struct Parts {
+  Directions::Several a, ha;
+};
+Parts parts_of(const Vectors& basis, std::size_t from) {
+  Parts out;
+  for (std::size_t i = from; i < basis.size(); ++i) {
+    out.a.push_back(basis[i].a.get());
+    out.ha.push_back(basis[i].ha.get());
+  }
+  return out;
+}
+
 // Adds v to an orthonormal basis, unless nothing of it is new.
 void extend(Directions& space, Vectors& basis, Vector v) {
   const double before = std::sqrt(squares(space, v));
   if (!(before > 0)) return;
   scale(space, 1 / before, v);
-  for (int pass = 0; pass < 2; ++pass)  // twice is enough
-    for (const Vector& other : basis) {
-      const double overlap = space.inner(*other.a, *v.a);
-      space.add(-overlap, *other.a, *v.a);
-      space.add(-overlap, *other.ha, *v.ha);
-    }
+  const Parts others = parts_of(basis, 0);
+  for (int pass = 0; pass < 2; ++pass) {  // twice is enough
+    std::vector<double> minus = space.inner(others.a, *v.a);
+    for (double& overlap : minus) overlap = -overlap;
+    space.add(minus, others.a, *v.a);
+    space.add(minus, others.ha, *v.ha);
+  }
   const double left = std::sqrt(squares(space, v));
   if (!(left > 1e-8)) return;
   scale(space, 1 / left, v);
@@ -48,10 +62,10 @@ void extend(Directions& space, Vectors& basis, Vector v) {
 // sum_i c[i] basis[i] over i >= from
 Vector combination(Directions& space, const Vectors& basis, const double* c, std::size_t from) {
   Vector out{space.zero(), space.zero()};
-  for (std::size_t i = from; i < basis.size(); ++i) {
-    space.add(c[i], *basis[i].a, *out.a);
-    space.add(c[i], *basis[i].ha, *out.ha);
-  }
+  const Parts parts = parts_of(basis, from);
+  const std::vector<double> factors(c + from, c + basis.size());
+  space.add(factors, parts.a, *out.a);
+  space.add(factors, parts.ha, *out.ha);
   return out;
 }
 
@@ -62,9 +76,11 @@ struct Ritz {
 Ritz rayleigh_ritz(Directions& space, const Vectors& basis, std::size_t wanted) {
   const auto size = static_cast<Index>(basis.size());
   Matrix<double> projected(size, size);
-  for (Index i = 0; i < size; ++i)
-    for (Index j = 0; j <= i; ++j)
-      projected(i, j) = space.inner(*basis[std::size_t(i)].a, *basis[std::size_t(j)].ha);
+  const Parts parts = parts_of(basis, 0);
+  for (Index j = 0; j < size; ++j) {
+    const std::vector<double> column = space.inner(parts.a, *parts.ha[static_cast<std::size_t>(j)]);
+    for (Index i = 0; i < size; ++i) projected(i, j) = column[static_cast<std::size_t>(i)];
+  }
   const SymmetricEigen eigen = symmetric_eigen(projected.view());
   Ritz out;
   if (!eigen.ok()) return out;
