@@ -43,7 +43,8 @@ std::unique_ptr<LayerProblem> Backend::make_layer_problem(const LayerExamples&, 
 }
 std::unique_ptr<LayerProblem> Backend::make_variant_problem(const LayerExamples&, const VariantShape&,
                                                             const Context&) {
-  throw_missing(*this, "recoveries of layers with masks, biases or positions");
+  throw_missing(*this,
+                "recoveries among all entries of Theta with masks, biases, positions or missing labels");
 }
 std::unique_ptr<LayerProblem> Backend::make_tied_problem(const LayerExamples&, const TiedShape&,
                                                          const Context&) {

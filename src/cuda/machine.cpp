@@ -58,6 +58,8 @@ class Machine final : public backend::Backend {
     return cuda::make_kernel(a, b, features, context);
   }
   bool recovers_all_entries() const override { return false; }
+  bool recovers_from_a_part() const override { return true; }
+  bool recovers_positions() const override { return false; }
   std::unique_ptr<backend::LayerProblem> make_factor_problem(const backend::LayerExamples& examples,
                                                              const backend::HeadRanks& ranks,
                                                              const Context& context) override {
@@ -71,7 +73,7 @@ class Machine final : public backend::Backend {
   }
   Matrix<double> apply_factors(const backend::LayerExamples& examples, const backend::HeadRanks& ranks,
                                const backend::FactorValues& values, const Context& context) override {
-    return cuda::apply_factors(examples.x, examples.tokens, ranks, values, context.threads);
+    return cuda::apply_factors(examples, ranks, values, context.threads);
   }
   double factor_squares(const backend::LayerExamples& examples, const backend::HeadRanks& ranks,
                         const backend::FactorValues& values, const Context& context) override {

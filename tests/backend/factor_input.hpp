@@ -1,8 +1,10 @@
 // Problems in factors for the contracts of back ends, and their layer by plain loops.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <string>
 
 #include "backend/backend.hpp"
 #include "base/random.hpp"
@@ -20,9 +22,18 @@ inline Matrix<double> drawn(Index rows, Index cols, double size, Stream& stream)
   return out;
 }
 
+// Which labels are missing: a fifth of them, one by one or whole rows at once.
+enum class Missing { none, labels, rows };
+
 struct Shape {
   Index examples, tokens, dim, outputs;
   backend::HeadRanks ranks;
+  std::vector<Index> lengths = {};
+  Missing missing = Missing::none;
+
+  Index length(Index example) const {
+    return lengths.empty() ? tokens : lengths[static_cast<std::size_t>(example)];
+  }
 };
 
 inline std::vector<Shape> shapes() {
@@ -32,10 +43,66 @@ inline std::vector<Shape> shapes() {
       {2, 100, 4, 3, {{3, 2}, {2, 2}}}};
 }
 
+// Layers that are not plain, with ranks and tokens on both sides of the tiles of a device, short examples
+// that share a block and lengths from 1 to all tokens.
+inline std::vector<Shape> variant_shapes() {
+  const std::vector<Index> ends{3, 1, 2, 3, 1, 3, 2, 3, 3}, few{16, 1, 2, 9, 15, 3, 16},
+      some{33, 1, 17, 32, 5, 31};
+  const auto biased = [](backend::HeadRanks ranks) {
+    ranks.biased = true;
+    ranks.logits.push_back(0);
+    ranks.values.push_back(1);
+    return ranks;
+  };
+  const auto causal = [](backend::HeadRanks ranks) {
+    ranks.causal = true;
+    return ranks;
+  };
+  const auto shared = [](Index heads, backend::HeadRanks ranks) {
+    ranks.shared = heads;
+    return ranks;
+  };
+  return {
+      {9, 3, 6, 4, biased({{2, 5}, {3, 1}})},
+      {12, 1, 4, 3, biased(causal({{2, 0}, {1, 2}}))},
+      {9, 3, 5, 4, causal({{2, 5}, {3, 1}})},
+      {7, 16, 6, 3, causal({{1, 3}, {5, 1}})},
+      {6, 33, 70, 5, biased(causal({{32, 5}, {64, 1}}))},
+      {9, 3, 5, 2, {{2, 3}, {2, 1}}, ends},
+      {7, 16, 5, 3, biased({{2, 4}, {3, 1}}), few},
+      {6, 33, 7, 3, causal({{5, 2}, {1, 3}}), some},
+      {2, 128, 8, 3, biased(causal({{5, 1}, {1, 5}})), {128, 77}},
+      {2, 128, 66, 3, {{64}, {5}}},
+      {30, 4, 6, 3, {{2, 3}, {3, 1}}, {}, Missing::labels},
+      {30, 4, 6, 3, biased(causal({{2, 3}, {3, 1}})), {}, Missing::rows},
+      {7, 16, 5, 3, {{2, 3}, {3, 1}}, few, Missing::labels},
+      {20, 5, 7, 4, shared(2, {{3, 3, 3, 3}, {2, 2, 2, 2}})},
+      {6, 33, 8, 4, shared(3, causal({{2, 2, 2, 5, 5, 5}, {4, 4, 4, 1, 1, 1}})), some},
+      {20, 5, 7, 4, biased(shared(2, {{3, 3, 3, 3}, {2, 2, 2, 2}})), {}, Missing::labels},
+  };
+}
+
+inline std::vector<Shape> all_shapes() {
+  std::vector<Shape> out = shapes();
+  for (Shape& each : variant_shapes()) out.push_back(std::move(each));
+  return out;
+}
+
+// For messages.
+inline std::string name(const Shape& s) {
+  std::string out = std::to_string(s.tokens) + " tokens";
+  if (s.ranks.causal) out += ", causal";
+  if (s.ranks.biased) out += ", biased";
+  if (s.ranks.shared > 1) out += ", shared";
+  if (!s.lengths.empty()) out += ", padded";
+  if (s.missing != Missing::none) out += ", partial";
+  return out;
+}
+
 // All that a problem is made of. Logits of size one, so that no head settles on one token.
 struct Input {
   Shape shape;
-  Matrix<double> x, y, parameters, o;
+  Matrix<double> x, y, seen, parameters, o;
 
   Input(const Shape& s, std::uint64_t seed) : shape(s) {
     Stream stream(seed, "factors on back ends");
@@ -43,36 +110,78 @@ struct Input {
     y = drawn(s.examples * s.tokens, s.outputs, 1, stream);
     parameters = drawn(s.dim, s.ranks.parameter_columns(), 0.7 / std::sqrt(double(s.dim)), stream);
     o = drawn(s.ranks.value_columns(), s.outputs, 0.7, stream);
+    if (s.ranks.biased) add_ones();
+    hide_labels(stream);
+    for (Index row = 0; row < x.rows(); ++row) {
+      if (row % s.tokens < s.length(row / s.tokens)) continue;
+      std::fill_n(x.view().row(row), s.dim, 0.0);
+      std::fill_n(y.view().row(row), s.outputs, 0.0);
+    }
   }
-  backend::LayerExamples examples() const { return {x.view(), y.view(), shape.tokens}; }
+  backend::LayerExamples examples() const {
+    return {x.view(), y.view(), shape.tokens, {}, shape.lengths, seen.view()};
+  }
+  // A direction of the parameters, zero where the factors are fixed.
+  Matrix<double> direction(double size, Stream& stream) const {
+    Matrix<double> out = drawn(shape.dim, parameters.cols(), size, stream);
+    backend::pin(shape.ranks, out.view());
+    return out;
+  }
+
+ private:
+  void add_ones() {
+    for (Index row = 0; row < x.rows(); ++row) x(row, shape.dim - 1) = 1;
+    backend::pin(shape.ranks, parameters.view());
+    parameters(shape.dim - 1, parameters.cols() - 1) = 1;
+  }
+  void hide_labels(Stream& stream) {
+    if (shape.missing == Missing::none) return;
+    seen = Matrix<double>(y.rows(), y.cols());
+    for (Index i = 0; i < y.rows(); ++i)
+      for (Index j = 0; j < y.cols(); ++j) {
+        const bool follows = shape.missing == Missing::rows && j > 0;
+        seen(i, j) = follows ? seen(i, 0) : stream.below(5) > 0 ? 1 : 0;
+        y(i, j) *= seen(i, j);
+      }
+  }
 };
+
+inline Matrix<double> product(const Matrix<double>& a, const Matrix<double>& b) {
+  Matrix<double> out = Matrix<double>::zeros(a.rows(), b.cols());
+  for (Index i = 0; i < a.rows(); ++i)
+    for (Index l = 0; l < a.cols(); ++l)
+      for (Index j = 0; j < b.cols(); ++j) out(i, j) += a(i, l) * b(l, j);
+  return out;
+}
+
+inline Matrix<double> sizes_of(const Matrix<double>& a) {
+  Matrix<double> out(a.rows(), a.cols());
+  for (Index i = 0; i < a.rows() * a.cols(); ++i) out.data()[i] = std::abs(a.data()[i]);
+  return out;
+}
 
 // Phi by loops, with the bound on its rounding: a logit of size s has an error of (2 d + r) eps s, which
 // changes a weight by twice that, and sums over d coordinates and k tokens add (d + k) eps. Factor 4 for the
-// order of the sums and for exp.
+// order of the sums and for exp. Rows of padding are zero.
 struct Phi {
   Matrix<double> values, bounds;
 };
 inline Phi phi_of(const Input& in, const Matrix<double>& parameters) {
   const Shape& s = in.shape;
-  const Index k = s.tokens, rows = s.examples * k;
-  Phi out{Matrix<double>(rows, s.ranks.value_columns()), Matrix<double>(rows, s.ranks.value_columns())};
-  const auto projected = [&](Index row, Index column, bool absolute) {
-    double sum = 0;
-    for (Index q = 0; q < s.dim; ++q)
-      sum += absolute ? std::abs(in.x(row, q) * parameters(q, column)) : in.x(row, q) * parameters(q, column);
-    return sum;
-  };
+  const Index k = s.tokens, rows = s.examples * k, features = s.ranks.value_columns();
+  Phi out{Matrix<double>::zeros(rows, features), Matrix<double>::zeros(rows, features)};
+  const Matrix<double> z = product(in.x, parameters), sizes = product(sizes_of(in.x), sizes_of(parameters));
   for (const HeadColumns& h : backend::columns_of(s.ranks))
     for (Index row = 0; row < rows; ++row) {
-      const Index first = row / k * k;
+      const Index a = row % k, first = row - a, length = s.length(row / k);
+      if (a >= length) continue;
       std::vector<double> weight;
       double total = 0, largest = 0;
-      for (Index b = 0; b < k; ++b) {
+      for (Index b = 0; b < (s.ranks.causal ? a + 1 : length); ++b) {
         double logit = 0, size = 0;
         for (Index j = 0; j < h.logits; ++j) {
-          logit += projected(row, h.q + j, false) * projected(first + b, h.k + j, false);
-          size += projected(row, h.q + j, true) * projected(first + b, h.k + j, true);
+          logit += z(row, h.q + j) * z(first + b, h.k + j);
+          size += sizes(row, h.q + j) * sizes(first + b, h.k + j);
         }
         weight.push_back(std::exp(logit));
         total += weight.back();
@@ -80,9 +189,9 @@ inline Phi phi_of(const Input& in, const Matrix<double>& parameters) {
       }
       for (Index j = 0; j < h.values; ++j) {
         double sum = 0, size = 0;
-        for (Index b = 0; b < k; ++b) {
-          sum += weight[std::size_t(b)] / total * projected(first + b, h.v + j, false);
-          size += weight[std::size_t(b)] / total * projected(first + b, h.v + j, true);
+        for (std::size_t b = 0; b < weight.size(); ++b) {
+          sum += weight[b] / total * z(first + Index(b), h.v + j);
+          size += weight[b] / total * sizes(first + Index(b), h.v + j);
         }
         const double roundings = 2 * double(2 * s.dim + h.logits) * largest + double(s.dim + k) + 8;
         out.values(row, h.o + j) = sum;
@@ -92,12 +201,9 @@ inline Phi phi_of(const Input& in, const Matrix<double>& parameters) {
   return out;
 }
 
-inline Matrix<double> product(const Matrix<double>& a, const Matrix<double>& b) {
-  Matrix<double> out = Matrix<double>::zeros(a.rows(), b.cols());
-  for (Index i = 0; i < a.rows(); ++i)
-    for (Index l = 0; l < a.cols(); ++l)
-      for (Index j = 0; j < b.cols(); ++j) out(i, j) += a(i, l) * b(l, j);
-  return out;
+// Of labels, what counts.
+inline void hide(const Input& in, Matrix<double>& z) {
+  for (Index i = 0; i < in.seen.rows() * in.seen.cols(); ++i) z.data()[i] *= in.seen.data()[i];
 }
 
 inline double norm(const Matrix<double>& a) { return std::sqrt(squared_norm(a)); }
@@ -120,10 +226,10 @@ struct Posed {
   std::unique_ptr<backend::LayerPoint> point;
   std::unique_ptr<backend::LinearModel> model;
 
-  Posed(const Input& in, const backend::Context& context)
+  Posed(const Input& in, const backend::Context& context, double ridge = 0)
       : problem(context.machine.make_factor_problem(in.examples(), in.shape.ranks, context)),
         point(problem->make_point()) {
-    problem->evaluate(copy_of(in.parameters), 0, *point);
+    problem->evaluate(copy_of(in.parameters), ridge, *point);
     problem->linearise(*point);
     model = problem->make_linear_model();
     model->move_to(*point);

@@ -20,7 +20,7 @@ using FactorContract = OnEveryBackend;
 TEST_P(FactorContract, LayerAgreesWithTheLoops) {
   const Execution run = execution();
   const backend::Context context = backend::context_of(run);
-  for (const Shape& s : shapes()) {
+  for (const Shape& s : all_shapes()) {
     const Input in(s, 1);
     const backend::FactorValues values{copy_of(in.parameters), copy_of(in.o)};
     const Matrix<double> f = context.machine.apply_factors(in.examples(), s.ranks, values, context);
@@ -34,8 +34,9 @@ TEST_P(FactorContract, LayerAgreesWithTheLoops) {
           bound += (phi.bounds(row, b) + double(in.o.rows()) * kEpsilon * std::abs(phi.values(row, b))) *
                    std::abs(in.o(b, c));
         }
-        ASSERT_NEAR(f(row, c), sum, bound) << s.tokens << " tokens, row " << row;
-        squares += (f(row, c) - in.y(row, c)) * (f(row, c) - in.y(row, c));
+        ASSERT_NEAR(f(row, c), sum, bound) << name(s) << ", row " << row;
+        const double counts = in.seen.rows() > 0 ? in.seen(row, c) : 1;
+        squares += counts * (f(row, c) - in.y(row, c)) * (f(row, c) - in.y(row, c));
       }
     EXPECT_NEAR(context.machine.factor_squares(in.examples(), s.ranks, values, context), squares,
                 double(f.rows() * s.outputs) * kEpsilon * squares);
@@ -47,7 +48,10 @@ TEST_P(FactorContract, LayerAgreesWithTheLoops) {
 TEST_P(FactorContract, EliminatedReadoutIsTheBest) {
   const Execution run = execution();
   const backend::Context context = backend::context_of(run);
-  for (const Shape& s : {Shape{40, 7, 5, 5, {{0, 2, 5}, {5, 1, 2}}}, Shape{30, 33, 6, 3, {{2, 3}, {1, 4}}}}) {
+  std::vector<Shape> all = variant_shapes();
+  all.push_back({40, 7, 5, 5, {{0, 2, 5}, {5, 1, 2}}});
+  all.push_back({30, 33, 6, 3, {{2, 3}, {1, 4}}});
+  for (const Shape& s : all) {
     const Input in(s, 2);
     const auto problem = context.machine.make_factor_problem(in.examples(), s.ranks, context);
     const auto point = problem->make_point();
@@ -56,8 +60,9 @@ TEST_P(FactorContract, EliminatedReadoutIsTheBest) {
     const Phi phi = phi_of(in, in.parameters);
     Matrix<double> left = product(phi.values, point->w);
     for (Index i = 0; i < left.rows() * left.cols(); ++i) left.data()[i] = in.y.data()[i] - left.data()[i];
+    hide(in, left);
     const double gram = squared_norm(phi.values), b = double(phi.values.cols());
-    EXPECT_LT(overlap(phi.values, left), (20 * b * kEpsilon + 1e-14) * gram * norm(point->w));
+    EXPECT_LT(overlap(phi.values, left), (20 * b * kEpsilon + 1e-14) * gram * norm(point->w)) << name(s);
     const Matrix<double> residual = problem->residual(*point);
     EXPECT_NEAR(point->squares, squared_norm(residual), 1e-13 * point->squares);
     EXPECT_NEAR(problem->y_squares(), squared_norm(in.y), 1e-13 * squared_norm(in.y));
@@ -69,12 +74,11 @@ TEST_P(FactorContract, EliminatedReadoutIsTheBest) {
 TEST_P(FactorContract, DerivativeIsTheLimitOfDifferences) {
   const Execution run = execution();
   const backend::Context context = backend::context_of(run);
-  for (const Shape& s : shapes()) {
+  for (const Shape& s : all_shapes()) {
     const Input in(s, 3);
     Posed posed(in, context);
     Stream stream(4, "direction");
-    const Matrix<double> direction =
-        drawn(s.dim, s.ranks.parameter_columns(), 1 / std::sqrt(double(s.dim)), stream);
+    const Matrix<double> direction = in.direction(1 / std::sqrt(double(s.dim)), stream);
     Matrix<double> moved(in.y.rows(), s.outputs), ahead = copy_of(in.parameters),
                                                   behind = copy_of(in.parameters);
     posed.model->derivative(direction, moved);
@@ -87,7 +91,7 @@ TEST_P(FactorContract, DerivativeIsTheLimitOfDifferences) {
     // Differences are good to step^2 and eps / step, times the size of O.
     for (Index i = 0; i < moved.rows() * moved.cols(); ++i)
       ASSERT_NEAR(moved.data()[i], expected.data()[i] / (2 * step), 1e-6 * (1 + norm(posed.point->w)))
-          << s.tokens << " tokens";
+          << name(s);
   }
 }
 
@@ -96,28 +100,28 @@ TEST_P(FactorContract, DerivativeIsTheLimitOfDifferences) {
 TEST_P(FactorContract, AdjointProjectionAndGradientBelongTogether) {
   const Execution run = execution();
   const backend::Context context = backend::context_of(run);
-  for (const Shape& s : shapes()) {
+  for (const Shape& s : all_shapes()) {
     const Input in(s, 5);
     Posed posed(in, context);
     Stream stream(6, "adjoint");
-    const Matrix<double> direction = drawn(s.dim, s.ranks.parameter_columns(), 1, stream),
-                         z = drawn(in.y.rows(), s.outputs, 1, stream);
+    const Matrix<double> direction = in.direction(1, stream), z = drawn(in.y.rows(), s.outputs, 1, stream);
     Matrix<double> moved(in.y.rows(), s.outputs), back(s.dim, direction.cols()),
         other(s.dim, direction.cols());
     posed.model->derivative(direction, moved);
     posed.model->adjoint(z, back);
-    EXPECT_NEAR(inner_product(moved, z), inner_product(direction, back), 1e-12 * norm(moved) * norm(z));
+    EXPECT_NEAR(inner_product(moved, z), inner_product(direction, back), 1e-12 * norm(moved) * norm(z))
+        << name(s);
     posed.model->adjoint(posed.problem->residual(*posed.point), back);
     posed.problem->gradient(*posed.point, other);
     const double size = norm(other);
     add(-1.0, back, other);
-    EXPECT_LE(norm(other), 1e-12 * size);
+    EXPECT_LE(norm(other), 1e-12 * size) << name(s);
     posed.model->normal_product(direction, back);
     posed.model->project(moved);
     posed.model->adjoint(moved, other);
     const double curved = norm(back);
     add(-1.0, other, back);
-    EXPECT_LE(norm(back), 1e-12 * (curved + norm(other)));
+    EXPECT_LE(norm(back), 1e-12 * (curved + norm(other))) << name(s);
   }
 }
 

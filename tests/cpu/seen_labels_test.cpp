@@ -1,6 +1,6 @@
 // Labels of which a part is missing: the readout against one least-squares problem per output, and the
 // projection and the slope against what they must be.
-#include "cpu/layer/seen_labels.hpp"
+#include "backend/seen_labels.hpp"
 
 #include <gtest/gtest.h>
 

@@ -19,11 +19,13 @@
 #pragma once
 
 #include "backend/layer_problem.hpp"
+#include "backend/seen_labels.hpp"
 #include "comm/communicator.hpp"
-#include "cpu/layer/seen_labels.hpp"
 #include "linalg/matrix.hpp"
 
 namespace headlens::cpu {
+
+using backend::SeenLabels;
 
 struct ReadoutPoint : backend::LayerPoint {
   // The ranks and seen_labels outlive the point.

@@ -21,10 +21,23 @@ struct Group {
     return a / tokens == b / tokens && a < count() && b < count();
   }
   // Of the weight of row a over row b in P.
-  __device__ Index at(Index a, Index b) const {
-    return ((first() + a) * heads + blockIdx.y) * tokens + b % tokens;
+  __device__ Index at(Index head, Index a, Index b) const {
+    return ((first() + a) * heads + head) * tokens + b % tokens;
   }
 };
+
+// Does row a of the group see row b? kMasked: there is a mask or padding; other layers do not pay for them.
+template <bool kMasked>
+__device__ bool sees(const Group& group, const AttentionShape& shape, Index a, Index b) {
+  if (!group.meet(a, b)) return false;
+  if constexpr (kMasked) {
+    if (shape.causal && b > a) return false;
+    if (!shape.lengths) return true;
+    const Index length = shape.lengths[(group.first() + a) / group.tokens];
+    return a % group.tokens < length && b % group.tokens < length;
+  }
+  return true;
+}
 
 template <class T>
 using Tile = T[kTile][kPad];
@@ -99,27 +112,40 @@ __device__ void mixtures(const Group& group, const T* const (&s)[kPairs], Index 
   }
 }
 
-// out (32 keys, columns) = weights^T v, the weights of all rows of the group over the keys of the tile.
-template <class T>
-__device__ void turned_mixtures(const Group& group, const T* weights, const Part<T>& v, T* out,
-                                Index out_stride, Tile<T>& left, Tile<T>& right) {
+// Heads that have the same columns of K and V. kShared: there may be more than one.
+template <bool kShared>
+struct Sharing {
+  Index first, end;
+
+  __device__ explicit Sharing(const AttentionShape& shape)
+      : first(kShared ? blockIdx.y * shape.shared : blockIdx.y),
+        end(kShared ? min(first + shape.shared, shape.heads) : first + 1) {}
+};
+
+// out (32 keys, columns) = sum over heads of weights^T v, the weights of all rows of the group over the keys
+// of the tile. The heads' v lie side by side.
+template <class T, bool kShared>
+__device__ void turned_mixtures(const Group& group, const Sharing<kShared>& heads, const T* weights,
+                                const Part<T>& v, T* out, Index out_stride, Tile<T>& left, Tile<T>& right) {
   for (Index column = 0; column < v.columns; column += kTile) {
     T sum[kRows] = {};
-    for (Index row = 0; row < group.width; row += kTile) {
-      load(right, v.data, v.stride, row, group.count(), column, v.columns);
+    for (Index head = heads.first; head < heads.end; ++head)
+      for (Index row = 0; row < group.width; row += kTile) {
+        load(right, v.data + (head - heads.first) * v.columns, v.stride, row, group.count(), column,
+             v.columns);
 #pragma unroll
-      for (int i = 0; i < kRows; ++i) {
-        const int r = threadIdx.y + i * kWarps;
-        const Index a = row + r, b = group.offset() + threadIdx.x;
-        left[r][threadIdx.x] = group.meet(a, b) ? weights[group.at(a, b)] : T(0);
-      }
-      __syncthreads();
+        for (int i = 0; i < kRows; ++i) {
+          const int r = threadIdx.y + i * kWarps;
+          const Index a = row + r, b = group.offset() + threadIdx.x;
+          left[r][threadIdx.x] = group.meet(a, b) ? weights[group.at(head, a, b)] : T(0);
+        }
+        __syncthreads();
 #pragma unroll 8
-      for (int l = 0; l < kTile; ++l)
+        for (int l = 0; l < kTile; ++l)
 #pragma unroll
-        for (int i = 0; i < kRows; ++i) sum[i] += left[l][threadIdx.y + i * kWarps] * right[l][threadIdx.x];
-      __syncthreads();
-    }
+          for (int i = 0; i < kRows; ++i) sum[i] += left[l][threadIdx.y + i * kWarps] * right[l][threadIdx.x];
+        __syncthreads();
+      }
 #pragma unroll
     for (int i = 0; i < kRows; ++i) {
       const Index r = group.offset() + threadIdx.y + i * kWarps;
@@ -142,25 +168,26 @@ __device__ T warp_max(T value) {
 }
 
 // s: logits become weights, which are written to p as well. A warp to a row.
-template <class T>
-__device__ void softmax_rows(const Group& group, T* s, Index stride, T* p) {
+template <class T, bool kMasked>
+__device__ void softmax_rows(const Group& group, const AttentionShape& shape, T* s, Index stride, T* p) {
 #pragma unroll 1
   for (int i = 0; i < kRows; ++i) {
     const int r = threadIdx.y + i * kWarps;
     const Index a = group.offset() + r;
     T largest = -INFINITY, total = 0;
     for (Index b = threadIdx.x; b < group.width; b += kTile)
-      if (group.meet(a, b)) largest = max(largest, s[r * stride + b]);
+      if (sees<kMasked>(group, shape, a, b)) largest = max(largest, s[r * stride + b]);
     largest = warp_max(largest);
     for (Index b = threadIdx.x; b < group.width; b += kTile) {
-      const T weight = group.meet(a, b) ? exp(s[r * stride + b] - largest) : T(0);
+      const T weight = sees<kMasked>(group, shape, a, b) ? exp(s[r * stride + b] - largest) : T(0);
       s[r * stride + b] = weight;
       total += weight;
     }
     total = warp_sum(total);
+    if (kMasked && total == T(0)) total = 1;  // a row of padding, of zeros
     for (Index b = threadIdx.x; b < group.width; b += kTile) {
       if (!group.meet(a, b)) continue;
-      p[group.at(a, b)] = s[r * stride + b] /= total;
+      p[group.at(blockIdx.y, a, b)] = s[r * stride + b] /= total;
     }
   }
   __syncthreads();
@@ -175,7 +202,7 @@ __device__ void bend_rows(const Group& group, const T* p, T* weights, T* s, Inde
     const Index a = group.offset() + r;
     T along = 0;
     for (Index b = threadIdx.x; b < group.width; b += kTile) {
-      const T weight = group.meet(a, b) ? p[group.at(a, b)] : T(0);
+      const T weight = group.meet(a, b) ? p[group.at(blockIdx.y, a, b)] : T(0);
       weights[r * stride + b] = weight;
       along += weight * s[r * stride + b];
     }
@@ -188,7 +215,7 @@ __device__ void bend_rows(const Group& group, const T* p, T* weights, T* s, Inde
 
 extern __shared__ double shared_memory[];
 
-template <class T>
+template <class T, bool kMasked>
 __global__ void forward_kernel(Group group, AttentionShape shape, const T* __restrict__ z, T* __restrict__ p,
                                T* __restrict__ phi) {
   __shared__ Tile<T> left, right;
@@ -199,7 +226,7 @@ __global__ void forward_kernel(Group group, AttentionShape shape, const T* __res
   const Part<T> q[1] = {{here + c.q, wide, c.logits}}, k[1] = {{here + c.k, wide, c.logits}},
                 v[1] = {{here + c.v, wide, c.values}};
   outer_products<T, 1>(group, q, k, s, stride, left, right);
-  softmax_rows(group, s, stride, p);
+  softmax_rows<T, kMasked>(group, shape, s, stride, p);
   const T* const weights[1] = {s};
   mixtures<T, 1>(group, weights, stride, v, phi + group.first() * shape.value_columns + c.o,
                  shape.value_columns, right);
@@ -239,26 +266,28 @@ __global__ void back_rows_kernel(Group group, AttentionShape shape, const T* __r
   bend_rows(group, p, weights, s, stride);
   for (int i = 0; i < kRows; ++i) {
     const int r = threadIdx.y + i * kWarps;
+    const Index a = group.offset() + r;
     for (Index b = threadIdx.x; b < group.width; b += kTile)
-      if (group.meet(group.offset() + r, b)) c_out[group.at(group.offset() + r, b)] = s[r * stride + b];
+      if (group.meet(a, b)) c_out[group.at(blockIdx.y, a, b)] = s[r * stride + b];
   }
   const T* const bent[1] = {s};
   mixtures<T, 1>(group, bent, stride, k, back + group.first() * wide + c.q, wide, right);
 }
 
-// The parts of the keys and the values.
-template <class T>
+// The parts of the keys and the values, of heads that share them at once.
+template <class T, bool kShared>
 __global__ void back_columns_kernel(Group group, AttentionShape shape, const T* __restrict__ z,
                                     const T* __restrict__ p, const T* __restrict__ g,
                                     const T* __restrict__ c_in, T* __restrict__ back) {
   __shared__ Tile<T> left, right;
   const Index wide = shape.parameter_columns;
-  const backend::HeadColumns c = shape.columns[blockIdx.y];
+  const Sharing<kShared> heads(shape);
+  const backend::HeadColumns c = shape.columns[heads.first];
   const Part<T> q{z + group.first() * wide + c.q, wide, c.logits},
       out{g + group.first() * shape.value_columns + c.o, shape.value_columns, c.values};
   T* to = back + group.first() * wide;
-  turned_mixtures(group, c_in, q, to + c.k, wide, left, right);
-  turned_mixtures(group, p, out, to + c.v, wide, left, right);
+  turned_mixtures(group, heads, c_in, q, to + c.k, wide, left, right);
+  turned_mixtures(group, heads, p, out, to + c.v, wide, left, right);
 }
 
 Group group_of(const AttentionShape& shape) {
@@ -266,13 +295,14 @@ Group group_of(const AttentionShape& shape) {
   return {shape.rows, shape.tokens, shape.heads, width, (width + kTile - 1) / kTile};
 }
 
+// heads: of the grid.
 template <class Kernel, class... Arguments>
-void launch(Kernel kernel, const AttentionShape& shape, std::size_t row_bytes,
+void launch(Kernel kernel, const AttentionShape& shape, Index heads, std::size_t row_bytes,
             const Arguments&... arguments) {
   if (shape.rows == 0) return;
   const Group group = group_of(shape);
   const Index groups = (shape.rows + group.width - 1) / group.width;
-  const dim3 grid(static_cast<unsigned>(groups * group.tiles), static_cast<unsigned>(shape.heads));
+  const dim3 grid(static_cast<unsigned>(groups * group.tiles), static_cast<unsigned>(heads));
   const std::size_t bytes = row_bytes * static_cast<std::size_t>(kTile * (group.width + 1));
   if (bytes > 0)
     check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)));
@@ -284,18 +314,22 @@ void launch(Kernel kernel, const AttentionShape& shape, std::size_t row_bytes,
 
 template <class T>
 void attend(const AttentionShape& shape, const T* z, T* p, T* phi) {
-  launch(forward_kernel<T>, shape, sizeof(T), z, p, phi);
+  const bool masked = shape.causal || shape.lengths;
+  launch(masked ? forward_kernel<T, true> : forward_kernel<T, false>, shape, shape.heads, sizeof(T), z, p,
+         phi);
 }
 
 template <class T>
 void attend_along(const AttentionShape& shape, const T* z, const T* p, const T* dz, T* dphi) {
-  launch(along_kernel<T>, shape, 2 * sizeof(T), z, p, dz, dphi);
+  launch(along_kernel<T>, shape, shape.heads, 2 * sizeof(T), z, p, dz, dphi);
 }
 
 template <class T>
 void attend_back(const AttentionShape& shape, const T* z, const T* p, const T* g, T* c, T* back) {
-  launch(back_rows_kernel<T>, shape, 2 * sizeof(T), z, p, g, c, back);
-  launch(back_columns_kernel<T>, shape, 0, z, p, g, static_cast<const T*>(c), back);
+  launch(back_rows_kernel<T>, shape, shape.heads, 2 * sizeof(T), z, p, g, c, back);
+  const bool shared = shape.shared > 1;
+  launch(shared ? back_columns_kernel<T, true> : back_columns_kernel<T, false>, shape,
+         (shape.heads + shape.shared - 1) / shape.shared, 0, z, p, g, static_cast<const T*>(c), back);
 }
 
 #define HEADLENS_FOR(T)                                                                \

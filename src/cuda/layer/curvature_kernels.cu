@@ -11,7 +11,7 @@ unsigned blocks_of(Index items) { return static_cast<unsigned>((items + kThreads
 __device__ Index place(const BlockShape& shape, Index block, Index i, Index j) {
   const backend::HeadColumns c = shape.columns[block % shape.heads];
   const Index kind = block / shape.heads, columns = kind == 2 ? c.values : c.logits;
-  if (j >= columns) return -1;
+  if (j >= columns || (kind > 0 && block % shape.heads % shape.shared != 0)) return -1;
   return i * shape.parameter_columns + (kind == 0 ? c.q : kind == 1 ? c.k : c.v) + j;
 }
 

@@ -1,6 +1,7 @@
 #include "cuda/layer/factor_curvature.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 #include "cuda/layer/curvature_kernels.hpp"
 #include "cuda/layer/eigen.hpp"
@@ -25,6 +26,17 @@ double trace_of(const DeviceMatrix<float>& a) {
   double sum = 0;
   for (Index i = 0; i < entries.rows(); ++i) sum += entries(i, i);
   return sum;
+}
+
+// The traces of `count` matrices (size, size), one after another.
+std::vector<double> traces_of(const float* a, Index count, Index size) {
+  DeviceMatrix<float> all(count, size * size);
+  convert(a, all.size(), all.data());
+  const Matrix<double> entries = download(all, 1);
+  std::vector<double> out(static_cast<std::size_t>(count));
+  for (Index i = 0; i < count; ++i)
+    for (Index j = 0; j < size; ++j) out[static_cast<std::size_t>(i)] += entries(i, j * (size + 1));
+  return out;
 }
 
 }  // namespace
@@ -89,13 +101,36 @@ void FactorCurvature::sum_logits(const FactorProblem& problem, const FactorTange
   }
 }
 
+// Heads that share K and V add up, each of the two moments by itself, weighed by the other one's trace.
+void FactorCurvature::share_moments() {
+  const Index d = shape_.dim, m = shape_.heads, r = shape_.rank;
+  if (shape_.shared == 1) return;
+  for (const Index kind : {0, 1}) {  // K and V
+    float *left = single_.left.data() + kind * m * d * d,
+          *right = single_.right.data() + (kind + 1) * m * r * r;
+    const std::vector<double> sizes = traces_of(right, m, r);
+    for (Index first = 0; first < m; first += shape_.shared) {
+      const Index end = std::min(m, first + shape_.shared);
+      if (end == first + 1) continue;
+      const double all = std::max(std::accumulate(sizes.begin() + first, sizes.begin() + end, 0.0), 1e-300);
+      scale(sizes[static_cast<std::size_t>(first)] / all, d * d, left + first * d * d);
+      for (Index head = first + 1; head < end; ++head) {
+        add_scaled(sizes[static_cast<std::size_t>(head)] / all, left + head * d * d, d * d,
+                   left + first * d * d);
+        add_scaled(1, right + head * r * r, r * r, right + first * r * r);
+      }
+    }
+  }
+}
+
 void FactorCurvature::refresh(const FactorProblem& problem, const FactorPoint& point,
                               const FactorTangent<float>& tangent) {
   const backend::HeadRanks& ranks = problem.ranks();
   const Index d = problem.dim(), m = problem.heads(), r = largest_rank(ranks);
   host_columns_ = backend::columns_of(ranks);
   columns_ = DeviceArray<backend::HeadColumns>::from(host_columns_);
-  shape_ = {d, m, r, ranks.parameter_columns(), columns_.data()};
+  shape_ = {d, m, r, ranks.parameter_columns(), columns_.data(), ranks.shared};
+  fixed_.emplace(ranks);
   single_ = {DeviceArray<float>(2 * m * d * d), DeviceArray<float>(3 * m * r * r), true};
   single_.left.clear();
   single_.right.clear();
@@ -115,6 +150,7 @@ void FactorCurvature::refresh(const FactorProblem& problem, const FactorPoint& p
   }
   sum_values(problem, tangent);
   sum_logits(problem, tangent);
+  share_moments();
   symmetric_eigen(2 * m, d, single_.left.data(), left_values_.data());
   symmetric_eigen(3 * m, r, single_.right.data(), right_values_.data());
 }
@@ -150,6 +186,7 @@ void FactorCurvature::apply(DeviceMatrix<T>& a) const {
                         cudaMemcpyDeviceToDevice, device().stream));
   multiply_each(Trans::no, Trans::no, from(all(inside)), right, all(blocks), 3 * m, {size, r * r, size});
   from_blocks(shape_, blocks.data(), a.data());
+  fixed_->pin(a.view());
 }
 
 template void FactorCurvature::apply(DeviceMatrix<float>&) const;

@@ -1,7 +1,10 @@
 // The preconditioner of the problem in factors on the device: cpu/layer/factor_curvature.hpp has the
 // equations. All heads are treated at once, as 3 m blocks (d, r) of one rank r, the largest: Q of every head,
-// then K, then V, with zeros in the columns that a head does not have.
+// then K, then V, with zeros in the columns that a head does not have. Of heads that share K and V the first
+// has both.
 #pragma once
+
+#include <optional>
 
 #include "cuda/layer/factor_problem.hpp"
 
@@ -15,6 +18,7 @@ struct BlockShape {
   Index dim = 0, heads = 0, rank = 0;
   Index parameter_columns = 0;
   const backend::HeadColumns* columns = nullptr;  // (m), on the device
+  Index shared = 1;                               // heads, one after another, that share K and V
 };
 
 Index largest_rank(const backend::HeadRanks& ranks);
@@ -35,10 +39,12 @@ class FactorCurvature {
   };
   void sum_values(const FactorProblem& problem, const FactorTangent<float>& tangent);
   void sum_logits(const FactorProblem& problem, const FactorTangent<float>& tangent);
+  void share_moments();
   const Turns<float>& turns(float) const { return single_; }
   const Turns<double>& turns(double) const;
 
   BlockShape shape_;
+  std::optional<FixedEntries> fixed_;
   DeviceArray<backend::HeadColumns> columns_;
   std::vector<backend::HeadColumns> host_columns_;
   Turns<float> single_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <utility>
 
 #include "base/memory.hpp"
@@ -22,7 +23,8 @@ double descent_bytes(const backend::LayerExamples& examples, const backend::Head
   const auto z = static_cast<double>(ranks.parameter_columns()), m = static_cast<double>(ranks.heads()),
              b = static_cast<double>(ranks.value_columns());
   const double batch = std::min(rows, std::max(kBatchRows, kBatchShare * rows));
-  return 4 * (rows * (d + e) + batch * (d + e + 2 * z + 2 * m * k + 2 * b) + 5 * (d * z + b * e)) +
+  const double partial = examples.seen.rows == 0 ? 0 : (rows + batch) * e;
+  return 4 * (rows * (d + e) + batch * (d + e + 2 * z + 2 * m * k + 2 * b) + 5 * (d * z + b * e) + partial) +
          kLibraries;
 }
 
@@ -59,10 +61,12 @@ class AdamDescent final : public backend::FactorDescent {
   AdamDescent(const backend::LayerExamples& examples, backend::HeadRanks ranks,
               const backend::FactorValues& start, int threads)
       : tokens_(examples.tokens),
+        lengths_(examples.lengths),
         ranks_(std::move(ranks)),
         threads_(threads),
         all_x_(upload<float>(examples.x, threads)),
         all_y_(upload<float>(examples.y, threads)),
+        all_seen_(upload<float>(examples.seen, threads)),
         y_squares_(row_squares_of(all_y_.data(), all_y_.rows(), all_y_.cols())),
         parameters_(start.parameters, threads),
         o_(start.o, threads) {}
@@ -80,31 +84,45 @@ class AdamDescent final : public backend::FactorDescent {
   }
 
  private:
+  void make_room(Index rows);
   void gather(const std::vector<Index>& batch);
 
   Index tokens_;
+  std::vector<Index> lengths_;
   backend::HeadRanks ranks_;
   int threads_, steps_ = 0;
-  DeviceMatrix<float> all_x_, all_y_;
+  DeviceMatrix<float> all_x_, all_y_, all_seen_;
   std::vector<double> y_squares_;  // row by row
   Moving parameters_, o_;
-  DeviceMatrix<float> x_, y_, z_, p_, phi_, g_;  // of one batch
+  DeviceMatrix<float> x_, y_, seen_, z_, p_, phi_, g_;  // of one batch
   DeviceArray<std::int64_t> numbers_;
+  std::optional<FactorMap<float>> map_;
 };
 
+void AdamDescent::make_room(Index rows) {
+  if (x_.rows() == rows) return;
+  x_ = DeviceMatrix<float>(rows, all_x_.cols());
+  y_ = DeviceMatrix<float>(rows, all_y_.cols());
+  if (all_seen_.rows() > 0) seen_ = DeviceMatrix<float>(rows, all_y_.cols());
+  map_.emplace(read(x_), tokens_, ranks_, std::vector<Index>{}, Digits::tensor);
+  z_ = map_->make_activations();
+  p_ = map_->make_attention();
+  phi_ = map_->make_phi();
+  g_ = map_->make_phi();
+}
+
 void AdamDescent::gather(const std::vector<Index>& batch) {
-  const auto count = static_cast<Index>(batch.size()), rows = count * tokens_;
-  if (x_.rows() != rows) {
-    x_ = DeviceMatrix<float>(rows, all_x_.cols());
-    y_ = DeviceMatrix<float>(rows, all_y_.cols());
-    z_ = DeviceMatrix<float>(rows, ranks_.parameter_columns());
-    p_ = DeviceMatrix<float>(rows, ranks_.heads() * tokens_);
-    phi_ = DeviceMatrix<float>(rows, ranks_.value_columns());
-    g_ = DeviceMatrix<float>(rows, ranks_.value_columns());
-  }
+  const auto count = static_cast<Index>(batch.size());
+  make_room(count * tokens_);
   numbers_ = DeviceArray<std::int64_t>::from(std::vector<std::int64_t>(batch.begin(), batch.end()));
   gather_examples(all_x_.data(), all_x_.cols(), tokens_, numbers_.data(), count, x_.data());
   gather_examples(all_y_.data(), all_y_.cols(), tokens_, numbers_.data(), count, y_.data());
+  if (seen_.size() > 0)
+    gather_examples(all_seen_.data(), all_seen_.cols(), tokens_, numbers_.data(), count, seen_.data());
+  if (lengths_.empty()) return;
+  std::vector<Index> lengths;
+  for (const Index example : batch) lengths.push_back(lengths_[static_cast<std::size_t>(example)]);
+  map_->set_lengths(lengths);
 }
 
 double AdamDescent::step(const std::vector<Index>& batch, double rate) {
@@ -112,13 +130,13 @@ double AdamDescent::step(const std::vector<Index>& batch, double rate) {
   double labels = 1e-300;
   for (const Index example : batch)
     for (Index t = 0; t < tokens_; ++t) labels += y_squares_[static_cast<std::size_t>(example * tokens_ + t)];
-  const FactorMap<float> map(read(x_), tokens_, ranks_, Digits::tensor);
-  map.evaluate(read(parameters_.value), z_, p_, phi_);
+  map_->evaluate(read(parameters_.value), z_, p_, phi_);
   multiply(Trans::no, Trans::no, 1, read(phi_), read(o_.value), -1, y_.view(), Digits::tensor);  // F - Y
+  if (seen_.size() > 0) hide_unseen(seen_.data(), y_.size(), y_.data());
   // Adam does not mind the size of a gradient; it is kept near one for the sake of kSmall.
   multiply(Trans::yes, Trans::no, 2 / labels, read(phi_), read(y_), 0, o_.gradient.view(), Digits::tensor);
   multiply(Trans::no, Trans::yes, 2 / labels, read(y_), read(o_.value), 0, g_.view(), Digits::tensor);
-  map.adjoint(z_.data(), p_.data(), g_, parameters_.gradient.view());
+  map_->adjoint(z_.data(), p_.data(), g_, parameters_.gradient.view());
   ++steps_;
   parameters_.step(steps_, rate);
   o_.step(steps_, rate);

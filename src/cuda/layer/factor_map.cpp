@@ -12,9 +12,29 @@ void require_tokens(Index tokens) {
 }
 
 template <class T>
-FactorMap<T>::FactorMap(MatrixView<const T> x, Index tokens, const backend::HeadRanks& ranks, Digits digits)
-    : x_(x), columns_(DeviceArray<backend::HeadColumns>::from(backend::columns_of(ranks))), digits_(digits) {
-  shape_ = {x.rows, tokens, ranks.heads(), ranks.parameter_columns(), ranks.value_columns(), columns_.data()};
+FactorMap<T>::FactorMap(MatrixView<const T> x, Index tokens, const backend::HeadRanks& ranks,
+                        const std::vector<Index>& lengths, Digits digits)
+    : x_(x),
+      columns_(DeviceArray<backend::HeadColumns>::from(backend::columns_of(ranks))),
+      shape_{x.rows,
+             tokens,
+             ranks.heads(),
+             ranks.parameter_columns(),
+             ranks.value_columns(),
+             columns_.data(),
+             ranks.causal,
+             nullptr,
+             ranks.shared},
+      fixed_(ranks),
+      digits_(digits) {
+  set_lengths(lengths);
+}
+
+template <class T>
+void FactorMap<T>::set_lengths(const std::vector<Index>& lengths) {
+  if (lengths.empty()) return;
+  lengths_ = DeviceArray<Index>::from(lengths);
+  shape_.lengths = lengths_.data();
 }
 
 template <class T>
@@ -38,6 +58,7 @@ void FactorMap<T>::adjoint(const T* z, const T* p, const DeviceMatrix<T>& g,
   DeviceMatrix<T> back = make_activations(), c = make_attention();
   attend_back(shape_, z, p, g.data(), c.data(), back.data());
   multiply(Trans::yes, Trans::no, 1, x_, MatrixView<const T>(back.view()), 0, dparameters, digits_);
+  fixed_.pin(dparameters);
 }
 
 template class FactorMap<float>;

@@ -6,15 +6,32 @@
 #include "backend/factors.hpp"
 #include "cuda/layer/attention.hpp"
 #include "cuda/layer/device_matrix.hpp"
+#include "cuda/layer/variant_kernels.hpp"
 
 namespace headlens::cuda {
+
+// The entries of a direction that a layer with biases fixes: backend::pin() on the device.
+class FixedEntries {
+ public:
+  explicit FixedEntries(const backend::HeadRanks& ranks) : any_(ranks.biased), free_(ranks.logit_columns()) {}
+  template <class T>
+  void pin(MatrixView<T> direction) const {
+    if (any_) pin_directions(direction.rows, direction.cols, free_, direction.data);
+  }
+
+ private:
+  bool any_;
+  Index free_;  // columns whose last row is not fixed
+};
 
 template <class T>
 class FactorMap {
  public:
-  // x: (n k, d) on the device, kept as a view.
+  // x: (n k, d) on the device, kept as a view. lengths: tokens of every example; empty where all have k.
   FactorMap(MatrixView<const T> x, Index tokens, const backend::HeadRanks& ranks,
-            Digits digits = Digits::all);
+            const std::vector<Index>& lengths, Digits digits = Digits::all);
+  // Other examples have taken the place of those in x.
+  void set_lengths(const std::vector<Index>& lengths);
 
   Index rows() const { return x_.rows; }
   DeviceMatrix<T> make_activations() const { return {rows(), shape_.parameter_columns}; }
@@ -24,12 +41,15 @@ class FactorMap {
   void evaluate(MatrixView<const T> parameters, DeviceMatrix<T>& z, DeviceMatrix<T>& p,
                 DeviceMatrix<T>& phi) const;
   void derivative(const T* z, const T* p, MatrixView<const T> dparameters, DeviceMatrix<T>& dphi) const;
+  // Zero where the factors of a layer with biases are fixed.
   void adjoint(const T* z, const T* p, const DeviceMatrix<T>& g, MatrixView<T> dparameters) const;
 
  private:
   MatrixView<const T> x_;
   DeviceArray<backend::HeadColumns> columns_;
+  DeviceArray<Index> lengths_;
   AttentionShape shape_;
+  FixedEntries fixed_;
   Digits digits_;
 };
 

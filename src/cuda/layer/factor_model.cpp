@@ -20,7 +20,9 @@ DeviceMatrix<T> in_precision(const DeviceMatrix<double>& a) {
 
 template <class T>
 FactorTangent<T>::FactorTangent(const FactorProblem& problem)
-    : x_(in_precision<T>(problem.x())), map_(std::as_const(x_).view(), problem.tokens(), problem.ranks()) {}
+    : x_(in_precision<T>(problem.x())),
+      seen_(problem.seen()),
+      map_(std::as_const(x_).view(), problem.tokens(), problem.ranks(), problem.lengths()) {}
 
 template <class T>
 void FactorTangent<T>::move_to(const FactorPoint& point) {
@@ -28,6 +30,7 @@ void FactorTangent<T>::move_to(const FactorPoint& point) {
   p_ = in_precision<T>(point.p);
   o_ = in_precision<T>(point.o);
   q_ = in_precision<T>(orthonormal_features(point));
+  if (!seen_.all()) cores_ = in_precision<T>(point.cores);
 }
 
 template <class T>
@@ -40,8 +43,11 @@ void FactorTangent<T>::derivative(MatrixView<const T> dp, DeviceMatrix<T>& image
 template <class T>
 void FactorTangent<T>::project(DeviceMatrix<T>& image) const {
   DeviceMatrix<T> c(q_.cols(), image.cols());
+  seen_.hide(image);
   multiply(Trans::yes, Trans::no, 1, q_.view(), MatrixView<const T>(image.view()), 0, c.view());
+  if (!seen_.all()) seen_.solve(cores_, c);
   multiply(Trans::no, Trans::no, -1, q_.view(), MatrixView<const T>(c.view()), 1, image.view());
+  seen_.hide(image);
 }
 
 template <class T>
@@ -123,8 +129,7 @@ void FactorModel::normal_product(const DeviceMatrix<double>& a, DeviceMatrix<dou
 }
 
 Matrix<double> FactorModel::best_w(MatrixView<const double> z) {
-  const DeviceMatrix<double> from = upload<double>(z, problem_.threads());
-  return download(best_readout(*point_, from.view()), problem_.threads());
+  return download(best_readout(*point_, upload<double>(z, problem_.threads())), problem_.threads());
 }
 
 void FactorModel::respond(MatrixView<const double> nu, MatrixView<double> dp) {
@@ -139,7 +144,7 @@ Matrix<double> FactorModel::respond_in_w(MatrixView<const double> nu, MatrixView
   DeviceMatrix<double> left = upload<double>(nu, problem_.threads()), moved(nu.rows, nu.cols);
   at_point(double_).derivative(from.view(), moved);
   add_scaled(-1, moved.data(), moved.size(), left.data());
-  return download(best_readout(*point_, std::as_const(left).view()), problem_.threads());
+  return download(best_readout(*point_, std::move(left)), problem_.threads());
 }
 
 std::unique_ptr<backend::Directions> FactorModel::directions() {
@@ -147,6 +152,8 @@ std::unique_ptr<backend::Directions> FactorModel::directions() {
 }
 
 std::unique_ptr<backend::Directions> FactorModel::directions(const backend::FixedGauge& gauge) {
+  const bool mixes_one_head = gauge.ranks.shared == 1 && !gauge.ranks.rotary;  // what Gauge knows
+  if (!mixes_one_head) return nullptr;
   return make_device_directions(*this, problem_.threads(), Gauge(gauge, problem_.threads()));
 }
 

@@ -28,7 +28,8 @@ class FactorTangent {
   const DeviceMatrix<T>& orthonormal() const { return q_; }
 
  private:
-  DeviceMatrix<T> x_, z_, p_, o_, q_;
+  DeviceMatrix<T> x_, z_, p_, o_, q_, cores_;
+  const SeenLabels& seen_;
   FactorMap<T> map_;
 };
 

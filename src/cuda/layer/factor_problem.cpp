@@ -22,14 +22,25 @@ double problem_bytes(const backend::LayerExamples& examples, const backend::Head
              b = static_cast<double>(ranks.value_columns());
   const double point = 8 * (z + m * k + b + e), given = 8 * (d + e), single = 4 * (d + z + m * k + b);
   const double images = 8 * (2 * z + m * k + 3 * b + 2 * e), precondition = 4 * (d + b);
+  // Where labels are missing: M_c^-1 of up to every output, of both points and both tangents, the rows of Q
+  // that an output misses, and which labels those are.
+  const double partial = examples.seen.rows == 0 ? 0 : 28 * e * b * b + rows * (16 * b + 12 * e);
   return rows * (given + 2 * point + single + 8 * b + images + precondition) + 8 * (4 * b * b + 4 * b * e) +
-         8 * 12 * d * z + 4 * 6 * m * d * d + kLibraries;
+         8 * 12 * d * z + 4 * 6 * m * d * d + partial + kLibraries;
+}
+
+std::vector<Index> lengths_of(const backend::LayerExamples& examples, Index first, Index count) {
+  if (examples.lengths.empty()) return {};
+  const auto begin = examples.lengths.begin() + first;
+  return {begin, begin + count};
 }
 
 // work(first row, rows, F of these rows on the device)
 template <class Work>
-void over_applied(MatrixView<const double> x, Index tokens, const backend::HeadRanks& ranks,
+void over_applied(const backend::LayerExamples& examples, const backend::HeadRanks& ranks,
                   const backend::FactorValues& values, int threads, Work&& work) {
+  const Index tokens = examples.tokens;
+  const MatrixView<const double> x = examples.x;
   require_tokens(tokens);
   const DeviceMatrix<double> parameters = upload<double>(values.parameters.view(), threads),
                              o = upload<double>(values.o.view(), threads);
@@ -38,7 +49,8 @@ void over_applied(MatrixView<const double> x, Index tokens, const backend::HeadR
     heed();
     const Index rows = std::min(step, x.rows - row);
     const DeviceMatrix<double> here = upload<double>(x.block(row, 0, rows, x.cols), threads);
-    const FactorMap<double> map(here.view(), tokens, ranks);
+    const FactorMap<double> map(here.view(), tokens, ranks,
+                                lengths_of(examples, row / tokens, rows / tokens));
     DeviceMatrix<double> z = map.make_activations(), p = map.make_attention(), phi = map.make_phi(),
                          out(rows, o.cols());
     map.evaluate(parameters.view(), z, p, phi);
@@ -52,15 +64,17 @@ void over_applied(MatrixView<const double> x, Index tokens, const backend::HeadR
 FactorProblem::FactorProblem(const backend::LayerExamples& examples, backend::HeadRanks ranks, int threads)
     : x_(upload<double>(examples.x, threads)),
       y_(upload<double>(examples.y, threads)),
+      seen_(examples.seen, threads),
       tokens_(examples.tokens),
+      lengths_(examples.lengths),
       ranks_(std::move(ranks)),
-      map_(std::as_const(x_).view(), tokens_, ranks_),
+      map_(std::as_const(x_).view(), tokens_, ranks_, lengths_),
       threads_(threads),
       y_squares_(inner_product(y_.data(), y_.data(), y_.size())) {}
 
 std::unique_ptr<backend::LayerPoint> FactorProblem::make_point() const {
   auto point = std::make_unique<FactorPoint>();
-  allocate_readout(*point, rows(), ranks_.value_columns(), outputs());
+  allocate_readout(*point, rows(), ranks_.value_columns(), outputs(), seen_);
   point->z = map_.make_activations();
   point->p = map_.make_attention();
   return point;
@@ -104,10 +118,10 @@ std::unique_ptr<backend::LayerProblem> make_factor_problem(const backend::LayerE
   return std::make_unique<FactorProblem>(examples, ranks, context.threads);
 }
 
-Matrix<double> apply_factors(MatrixView<const double> x, Index tokens, const backend::HeadRanks& ranks,
+Matrix<double> apply_factors(const backend::LayerExamples& examples, const backend::HeadRanks& ranks,
                              const backend::FactorValues& values, int threads) {
-  Matrix<double> out(x.rows, values.o.cols());
-  over_applied(x, tokens, ranks, values, threads, [&](Index row, Index rows, const DeviceMatrix<double>& f) {
+  Matrix<double> out(examples.x.rows, values.o.cols());
+  over_applied(examples, ranks, values, threads, [&](Index row, Index rows, const DeviceMatrix<double>& f) {
     download(f, threads, out.view().block(row, 0, rows, out.cols()));
   });
   return out;
@@ -116,13 +130,15 @@ Matrix<double> apply_factors(MatrixView<const double> x, Index tokens, const bac
 double factor_squares(const backend::LayerExamples& examples, const backend::HeadRanks& ranks,
                       const backend::FactorValues& values, int threads) {
   double squares = 0;
-  over_applied(examples.x, examples.tokens, ranks, values, threads,
-               [&](Index row, Index rows, DeviceMatrix<double>& f) {
-                 const DeviceMatrix<double> y =
-                     upload<double>(examples.y.block(row, 0, rows, f.cols()), threads);
-                 add_scaled(-1, y.data(), f.size(), f.data());
-                 squares += inner_product(f.data(), f.data(), f.size());
-               });
+  over_applied(examples, ranks, values, threads, [&](Index row, Index rows, DeviceMatrix<double>& f) {
+    const DeviceMatrix<double> y = upload<double>(examples.y.block(row, 0, rows, f.cols()), threads);
+    add_scaled(-1, y.data(), f.size(), f.data());
+    if (examples.seen.rows > 0) {
+      const DeviceMatrix<float> seen = upload<float>(examples.seen.block(row, 0, rows, f.cols()), threads);
+      hide_unseen(seen.data(), f.size(), f.data());
+    }
+    squares += inner_product(f.data(), f.data(), f.size());
+  });
   return squares;
 }
 

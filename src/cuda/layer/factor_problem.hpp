@@ -30,12 +30,16 @@ class FactorProblem final : public backend::LayerProblem {
 
   const backend::HeadRanks& ranks() const { return ranks_; }
   const DeviceMatrix<double>& x() const { return x_; }
+  const std::vector<Index>& lengths() const { return lengths_; }
+  const SeenLabels& seen() const { return seen_; }
   const FactorMap<double>& map() const { return map_; }
   int threads() const { return threads_; }
 
  private:
   DeviceMatrix<double> x_, y_;
+  SeenLabels seen_;
   Index tokens_;
+  std::vector<Index> lengths_;
   backend::HeadRanks ranks_;
   FactorMap<double> map_;
   int threads_;
@@ -46,8 +50,8 @@ std::unique_ptr<backend::LayerProblem> make_factor_problem(const backend::LayerE
                                                            const backend::HeadRanks& ranks,
                                                            const backend::Context& context);
 
-// F (n k, e), and |F - Y|^2, some thousand rows at a time.
-Matrix<double> apply_factors(MatrixView<const double> x, Index tokens, const backend::HeadRanks& ranks,
+// F (n k, e), and |F - Y|^2 of the labels that count, some thousand rows at a time.
+Matrix<double> apply_factors(const backend::LayerExamples& examples, const backend::HeadRanks& ranks,
                              const backend::FactorValues& values, int threads);
 double factor_squares(const backend::LayerExamples& examples, const backend::HeadRanks& ranks,
                       const backend::FactorValues& values, int threads);

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "cuda/design/symmetric_kernels.hpp"
+#include "cuda/layer/cholesky.hpp"
 #include "cuda/layer/vectors.hpp"
 
 namespace headlens::cuda {
@@ -19,42 +20,31 @@ void copy(const DeviceMatrix<double>& from, DeviceMatrix<double>& to) {
                         cudaMemcpyDeviceToDevice, device().stream));
 }
 
-// The factor of a (size, size) + shift, in its lower triangle by columns.
-bool factorise(DeviceMatrix<double>& a, double shift) {
-  const Device& d = device();
-  const Index size = a.rows();
-  DeviceArray<double> diagonal(size);
-  copy_diagonal(a.data(), size, diagonal.data());
-  mirror_to_upper(a.data(), size, diagonal.data(), shift);  // sets the diagonal
-  std::size_t on_device = 0, on_host = 0;
-  check(cusolverDnXpotrf_bufferSize(d.solver, d.parameters, CUBLAS_FILL_MODE_LOWER, size, CUDA_R_64F,
-                                    a.data(), size, CUDA_R_64F, &on_device, &on_host));
-  DeviceArray<char> work(static_cast<Index>(on_device));
-  std::vector<char> host_work(on_host);
-  DeviceArray<int> info(1);
-  check(cusolverDnXpotrf(d.solver, d.parameters, CUBLAS_FILL_MODE_LOWER, size, CUDA_R_64F, a.data(), size,
-                         CUDA_R_64F, work.data(), on_device, host_work.data(), on_host, info.data()));
-  return info.to_host()[0] == 0;
-}
-
-// b (size, q) by rows = (L L^T)^-1 b: by columns b^T = b^T L^-T L^-1.
-void solve_factored(const DeviceMatrix<double>& l, DeviceMatrix<double>& b) {
-  const double one = 1;
-  for (const cublasOperation_t form : {CUBLAS_OP_T, CUBLAS_OP_N})
-    check(cublasDtrsm_64(device().blas, CUBLAS_SIDE_RIGHT, CUBLAS_FILL_MODE_LOWER, form, CUBLAS_DIAG_NON_UNIT,
-                         b.cols(), b.rows(), &one, l.data(), l.rows(), b.data(), b.cols()));
-}
-
 void update_residual(const DeviceMatrix<double>& y, FactorPoint& point) {
   copy(y, point.residual);
   multiply(Trans::no, Trans::no, -1, read(point.phi), read(point.o), 1, point.residual.view());
+  point.seen->hide(point.residual);
+}
+
+// w = (Phi^T S_c Phi + lambda)^-1 w, output by output.
+void solve_normal(const FactorPoint& point, DeviceMatrix<double>& w) {
+  solve_lower(point.factor, w);
+  if (!point.seen->all()) point.seen->solve(point.cores, w);
+  solve_upper(point.factor, w);
+}
+
+// The factor of Phi^T Phi + shift, and where labels are missing the matrices beside it.
+bool factorise_normal(double shift, FactorPoint& point) {
+  if (!factorise(point.factor, shift)) return false;
+  return point.seen->all() || point.seen->invert_cores(orthonormal_features(point), point.cores);
 }
 
 double squares_of(const DeviceMatrix<double>& a) { return inner_product(a.data(), a.data(), a.size()); }
 
 }  // namespace
 
-void allocate_readout(FactorPoint& point, Index rows, Index features, Index outputs) {
+void allocate_readout(FactorPoint& point, Index rows, Index features, Index outputs, const SeenLabels& seen) {
+  point.seen = &seen;
   point.phi = DeviceMatrix<double>(rows, features);
   point.residual = DeviceMatrix<double>(rows, outputs);
   point.gram = DeviceMatrix<double>(features, features);
@@ -78,10 +68,10 @@ void solve_readout(const DeviceMatrix<double>& y, double y_squares, double ridge
   double trace = 0;
   for (const double entry : diagonal.to_host()) trace += entry / static_cast<double>(features);
   const double lambda = ridge * trace;
-  point.finite = std::isfinite(trace) && trace > 0 && factorise(point.factor, lambda + kJitter * trace);
+  point.finite = std::isfinite(trace) && trace > 0 && factorise_normal(lambda + kJitter * trace, point);
   if (!point.finite) return;
   copy(point.product, point.o);
-  solve_factored(point.factor, point.o);
+  solve_normal(point, point.o);
   update_residual(y, point);
   point.squares = squares_of(point.residual);
   // Steps of refinement against the true residual, once digits are at stake: the normal equations square the
@@ -90,7 +80,7 @@ void solve_readout(const DeviceMatrix<double>& y, double y_squares, double ridge
     DeviceMatrix<double> gradient(features, point.o.cols());
     multiply(Trans::yes, Trans::no, 1, read(point.phi), read(point.residual), 0, gradient.view());
     add_scaled(-lambda, point.o.data(), point.o.size(), gradient.data());
-    solve_factored(point.factor, gradient);
+    solve_normal(point, gradient);
     add_scaled(1, gradient.data(), point.o.size(), point.o.data());
     update_residual(y, point);
     point.squares = squares_of(point.residual);
@@ -110,10 +100,11 @@ DeviceMatrix<double> orthonormal_features(const FactorPoint& point) {
   return q;
 }
 
-DeviceMatrix<double> best_readout(const FactorPoint& point, MatrixView<const double> z) {
-  DeviceMatrix<double> out(point.phi.cols(), z.cols);
-  multiply(Trans::yes, Trans::no, 1, read(point.phi), z, 0, out.view());
-  solve_factored(point.factor, out);
+DeviceMatrix<double> best_readout(const FactorPoint& point, DeviceMatrix<double> z) {
+  DeviceMatrix<double> out(point.phi.cols(), z.cols());
+  point.seen->hide(z);
+  multiply(Trans::yes, Trans::no, 1, read(point.phi), read(z), 0, out.view());
+  solve_normal(point, out);
   return out;
 }
 

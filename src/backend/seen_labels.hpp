@@ -7,7 +7,7 @@
 #include "comm/communicator.hpp"
 #include "linalg/matrix.hpp"
 
-namespace headlens::cpu {
+namespace headlens::backend {
 
 class SeenLabels {
  public:
@@ -33,4 +33,4 @@ class SeenLabels {
   std::vector<Group> groups_;
 };
 
-}  // namespace headlens::cpu
+}  // namespace headlens::backend

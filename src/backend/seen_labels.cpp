@@ -1,11 +1,11 @@
-#include "cpu/layer/seen_labels.hpp"
+#include "backend/seen_labels.hpp"
 
 #include <algorithm>
 #include <cstdint>
 #include <map>
 #include <utility>
 
-namespace headlens::cpu {
+namespace headlens::backend {
 
 namespace {
 
@@ -38,4 +38,4 @@ SeenLabels::SeenLabels(MatrixView<const double> weights, comm::Communicator& ran
   for (auto& [numbers, group] : outputs) groups_.push_back({group, missing_rows(weights, group[0])});
 }
 
-}  // namespace headlens::cpu
+}  // namespace headlens::backend
