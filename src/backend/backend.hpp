@@ -99,8 +99,6 @@ class Backend {
   // Whether labels may be missing (LayerExamples::seen), and factors may have what HeadRanks::plain()
   // excludes and padding.
   virtual bool recovers_from_a_part() const { return false; }
-  // Whether they may have rotary positions, too.
-  virtual bool recovers_positions() const { return recovers_from_a_part(); }
   // The recovery of so many heads from examples.
   virtual std::unique_ptr<LayerProblem> make_layer_problem(const LayerExamples& examples, Index heads,
                                                            const Context& context);

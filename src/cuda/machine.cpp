@@ -59,7 +59,6 @@ class Machine final : public backend::Backend {
   }
   bool recovers_all_entries() const override { return false; }
   bool recovers_from_a_part() const override { return true; }
-  bool recovers_positions() const override { return false; }
   std::unique_ptr<backend::LayerProblem> make_factor_problem(const backend::LayerExamples& examples,
                                                              const backend::HeadRanks& ranks,
                                                              const Context& context) override {

@@ -80,7 +80,6 @@ class ShardedBackend final : public backend::Backend {
   }
   bool recovers_all_entries() const override { return own_.recovers_all_entries(); }
   bool recovers_from_a_part() const override { return own_.recovers_from_a_part(); }
-  bool recovers_positions() const override { return own_.recovers_positions(); }
   std::unique_ptr<backend::LayerProblem> make_layer_problem(const backend::LayerExamples& examples,
                                                             Index heads, const Context& context) override {
     return over_ranks(examples, context, [&](const backend::LayerExamples& part, const Context& own) {

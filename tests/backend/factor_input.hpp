@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <complex>
 #include <limits>
 #include <string>
 
@@ -58,6 +59,10 @@ inline std::vector<Shape> variant_shapes() {
     ranks.causal = true;
     return ranks;
   };
+  const auto turned = [](Rotary rotary, backend::HeadRanks ranks) {
+    ranks.rotary = rotary;
+    return ranks;
+  };
   const auto shared = [](Index heads, backend::HeadRanks ranks) {
     ranks.shared = heads;
     return ranks;
@@ -79,6 +84,10 @@ inline std::vector<Shape> variant_shapes() {
       {20, 5, 7, 4, shared(2, {{3, 3, 3, 3}, {2, 2, 2, 2}})},
       {6, 33, 8, 4, shared(3, causal({{2, 2, 2, 5, 5, 5}, {4, 4, 4, 1, 1, 1}})), some},
       {20, 5, 7, 4, biased(shared(2, {{3, 3, 3, 3}, {2, 2, 2, 2}})), {}, Missing::labels},
+      {30, 5, 7, 4, turned({}, {{4, 4}, {2, 5}})},
+      {30, 5, 7, 4, turned({100, RotaryLayout::interleaved, 0.7}, biased(causal({{5, 5}, {2, 5}})))},
+      {7, 16, 8, 3, turned({}, shared(2, {{6, 6, 6, 6}, {2, 2, 2, 2}})), few},
+      {6, 33, 8, 3, turned({100}, causal({{4, 4}, {2, 5}})), some, Missing::rows},
   };
 }
 
@@ -94,6 +103,7 @@ inline std::string name(const Shape& s) {
   if (s.ranks.causal) out += ", causal";
   if (s.ranks.biased) out += ", biased";
   if (s.ranks.shared > 1) out += ", shared";
+  if (s.ranks.rotary) out += ", rotary";
   if (!s.lengths.empty()) out += ", padded";
   if (s.missing != Missing::none) out += ", partial";
   return out;
@@ -160,15 +170,42 @@ inline Matrix<double> sizes_of(const Matrix<double>& a) {
   return out;
 }
 
-// Phi by loops, with the bound on its rounding: a logit of size s has an error of (2 d + r) eps s, which
-// changes a weight by twice that, and sums over d coordinates and k tokens add (d + k) eps. Factor 4 for the
-// order of the sums and for exp. Rows of padding are zero.
+// Of query q and key k at a distance of tokens. Pairs of columns that turn are complex numbers.
+inline double logit_of(const Shape& s, const HeadColumns& h, Index distance, const double* q,
+                       const double* k) {
+  double out = 0;
+  const Index pairs = s.ranks.rotary && h.logits > 0 ? s.ranks.rotary->pairs(h.logits) : 0;
+  for (Index j = 0; j < pairs; ++j) {
+    const auto [one, other] = s.ranks.rotary->columns(j, h.logits);
+    const std::complex<double> query(q[h.q + one], q[h.q + other]), key(k[h.k + one], k[h.k + other]),
+        turn = std::polar(1.0, double(distance) * s.ranks.rotary->frequency(j, h.logits));
+    out += std::real(query * turn * std::conj(key));
+  }
+  for (Index j = 2 * pairs; j < h.logits; ++j) out += q[h.q + j] * k[h.k + j];
+  return out;
+}
+
+// The most that a logit can be: of products of columns, whatever turns into which.
+inline double size_of(const HeadColumns& h, const double* q, const double* k) {
+  double queries = 0, keys = 0;
+  for (Index j = 0; j < h.logits; ++j) {
+    queries += q[h.q + j] * q[h.q + j];
+    keys += k[h.k + j] * k[h.k + j];
+  }
+  return std::sqrt(queries * keys);
+}
+
+// Phi by loops, with the bound on its rounding: a logit of size s has an error of (2 d + r) eps s, and one
+// of (2 d + r + k) eps s where columns turn by angles up to k. That changes a weight by twice as much, and
+// sums over d coordinates and k tokens add (d + k) eps. Factor 4 for the order of the sums and for exp. Rows
+// of padding are zero.
 struct Phi {
   Matrix<double> values, bounds;
 };
 inline Phi phi_of(const Input& in, const Matrix<double>& parameters) {
   const Shape& s = in.shape;
   const Index k = s.tokens, rows = s.examples * k, features = s.ranks.value_columns();
+  const Index turns = s.ranks.rotary ? 4 * k : 0;
   Phi out{Matrix<double>::zeros(rows, features), Matrix<double>::zeros(rows, features)};
   const Matrix<double> z = product(in.x, parameters), sizes = product(sizes_of(in.x), sizes_of(parameters));
   for (const HeadColumns& h : backend::columns_of(s.ranks))
@@ -178,11 +215,8 @@ inline Phi phi_of(const Input& in, const Matrix<double>& parameters) {
       std::vector<double> weight;
       double total = 0, largest = 0;
       for (Index b = 0; b < (s.ranks.causal ? a + 1 : length); ++b) {
-        double logit = 0, size = 0;
-        for (Index j = 0; j < h.logits; ++j) {
-          logit += z(row, h.q + j) * z(first + b, h.k + j);
-          size += sizes(row, h.q + j) * sizes(first + b, h.k + j);
-        }
+        const double logit = logit_of(s, h, a - b, z.view().row(row), z.view().row(first + b)),
+                     size = size_of(h, sizes.view().row(row), sizes.view().row(first + b));
         weight.push_back(std::exp(logit));
         total += weight.back();
         largest = std::max(largest, size);
@@ -193,7 +227,7 @@ inline Phi phi_of(const Input& in, const Matrix<double>& parameters) {
           sum += weight[b] / total * z(first + Index(b), h.v + j);
           size += weight[b] / total * sizes(first + Index(b), h.v + j);
         }
-        const double roundings = 2 * double(2 * s.dim + h.logits) * largest + double(s.dim + k) + 8;
+        const double roundings = 2 * double(2 * s.dim + h.logits + turns) * largest + double(s.dim + k) + 8;
         out.values(row, h.o + j) = sum;
         out.bounds(row, h.o + j) = 4 * kEpsilon * roundings * size;
       }

@@ -201,13 +201,17 @@ void FactorCurvature::refresh(const FactorProblem& problem, const FactorPoint& p
 
 void FactorCurvature::refresh_slow(const FactorProblem& problem, const FactorPoint& point) {
   slow_.clear();
-  if (!ranks_.rotary) return;
-  std::vector<std::optional<SlowTurns>> made(static_cast<std::size_t>(ranks_.heads()));
-  parallel_for(threads_, ranks_.heads(), [&](Index head, int) {
-    if (ranks_.leads(head)) made[static_cast<std::size_t>(head)].emplace(problem, point, head);
-  });
-  for (std::optional<SlowTurns>& each : made)
-    if (each) slow_.push_back(std::move(*each));
+  const Index k = problem.tokens(), step = backend::turned_step(ranks_, k, problem.rows());
+  if (step == 0) return;
+  backend::TurnedRows sample{ranks_, k, point.parameters.view(), point.w.view(), step};
+  for (Index row = 0; row < problem.rows(); row += step) sample.rows.push_back(row);
+  sample.images = [&](std::size_t i) {
+    return point.z.view().block(sample.rows[i] / k * k, 0, k, point.z.cols());
+  };
+  sample.weights = [&](std::size_t i, Index head) {
+    return problem.map().attention(point.p, sample.rows[i] / k, head).row(sample.rows[i] % k);
+  };
+  slow_ = backend::slow_turns_of(sample, threads_);
 }
 
 void FactorCurvature::shift(double mu) {

@@ -14,8 +14,8 @@
 
 #include <vector>
 
+#include "backend/slow_turns.hpp"
 #include "cpu/layer/factor_problem.hpp"
-#include "cpu/layer/slow_turns.hpp"
 
 namespace headlens::cpu {
 
@@ -55,8 +55,8 @@ class FactorCurvature {
   void set_blocks(Index head, std::vector<Moments>& moments);
   void apply_block(const Block& block, MatrixView<double> a) const;
 
-  std::vector<SlowTurns> slow_;  // of every group, with rotary positions
-  std::vector<Block> blocks_;    // Q, K and V of every head; without K and V but for the first of a group
+  std::vector<backend::SlowTurns> slow_;  // of every group, with rotary positions
+  std::vector<Block> blocks_;  // Q, K and V of every head; without K and V but for the first of a group
   backend::HeadRanks ranks_;
   double mu_ = 0;
   int threads_ = 1;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/parallel.hpp"
 #include "cuda/layer/curvature_kernels.hpp"
 #include "cuda/layer/eigen.hpp"
 #include "cuda/layer/factor_model.hpp"
@@ -101,6 +102,28 @@ void FactorCurvature::sum_logits(const FactorProblem& problem, const FactorTange
   }
 }
 
+// Columns that turn have moments that are diagonal on average, with one number per pair.
+void FactorCurvature::forget_turns(const backend::HeadRanks& ranks) {
+  if (!ranks.rotary) return;
+  const Index m = shape_.heads, r = shape_.rank, turned = ranks.turned_rank(),
+              pairs = ranks.rotary->pairs(turned);
+  DeviceMatrix<float> moments(2 * m, r * r);  // of queries and keys
+  convert(single_.right.data(), moments.size(), moments.data());
+  Matrix<double> all = download(moments, 1);
+  for (Index which = 0; which < 2 * m; ++which) {
+    const auto at = [&](Index i, Index j) -> double& { return all(which, i * r + j); };
+    for (Index i = 0; i < r; ++i)
+      for (Index j = 0; j < r; ++j)
+        if (i != j) at(i, j) = 0;
+    for (Index j = 0; j < pairs; ++j) {
+      const auto [one, other] = ranks.rotary->columns(j, turned);
+      at(one, one) = at(other, other) = 0.5 * (at(one, one) + at(other, other));
+    }
+  }
+  upload<float>(all.view(), 1, moments);
+  convert(moments.data(), moments.size(), single_.right.data());
+}
+
 // Heads that share K and V add up, each of the two moments by itself, weighed by the other one's trace.
 void FactorCurvature::share_moments() {
   const Index d = shape_.dim, m = shape_.heads, r = shape_.rank;
@@ -150,9 +173,56 @@ void FactorCurvature::refresh(const FactorProblem& problem, const FactorPoint& p
   }
   sum_values(problem, tangent);
   sum_logits(problem, tangent);
+  forget_turns(ranks);
   share_moments();
+  refresh_slow(problem, point);
   symmetric_eigen(2 * m, d, single_.left.data(), left_values_.data());
   symmetric_eigen(3 * m, r, single_.right.data(), right_values_.data());
+}
+
+void FactorCurvature::refresh_slow(const FactorProblem& problem, const FactorPoint& point) {
+  slow_.clear();
+  threads_ = problem.threads();
+  const backend::HeadRanks& ranks = problem.ranks();
+  const Index k = problem.tokens(), wide = point.z.cols(),
+              step = backend::turned_step(ranks, k, problem.rows());
+  if (step == 0) return;
+  backend::TurnedRows sample{ranks, k, point.parameters.view(), point.w.view(), step};
+  std::vector<std::int64_t> examples;
+  for (Index row = 0; row < problem.rows(); row += step) {
+    sample.rows.push_back(row);
+    examples.push_back(row / k);
+  }
+  const auto count = static_cast<Index>(examples.size());
+  const auto gathered = [&](const DeviceMatrix<double>& from, Index tokens,
+                            const std::vector<std::int64_t>& numbers) {
+    DeviceMatrix<double> to(count * tokens, from.cols());
+    gather_examples(from.data(), from.cols(), tokens, DeviceArray<std::int64_t>::from(numbers).data(), count,
+                    to.data());
+    return download(to, threads_);
+  };
+  const Matrix<double> z = gathered(point.z, k, examples), p = gathered(point.p, 1, sample.rows);
+  sample.images = [&](std::size_t i) { return z.view().block(static_cast<Index>(i) * k, 0, k, wide); };
+  sample.weights = [&](std::size_t i, Index head) {
+    return p.view().block(static_cast<Index>(i), head * k, 1, k).row(0);
+  };
+  slow_ = backend::slow_turns_of(sample, threads_);
+}
+
+void FactorCurvature::shift(double mu) {
+  mu_ = mu;
+  parallel_for(threads_, static_cast<Index>(slow_.size()),
+               [&](Index i, int) { slow_[static_cast<std::size_t>(i)].shift(mu); });
+}
+
+// a += what the slow turns make of the direction that was given.
+template <class T>
+void FactorCurvature::add_slow(const Matrix<double>& given, DeviceMatrix<T>& a) const {
+  Matrix<double> out = Matrix<double>::zeros(given.rows(), given.cols());
+  parallel_for(threads_, static_cast<Index>(slow_.size()),
+               [&](Index i, int) { slow_[static_cast<std::size_t>(i)].add_to(given, out.view()); });
+  const DeviceMatrix<T> added = upload<T>(out.view(), threads_);
+  add_scaled(1, added.data(), a.size(), a.data());
 }
 
 const FactorCurvature::Turns<double>& FactorCurvature::turns(double) const {
@@ -174,6 +244,8 @@ void FactorCurvature::apply(DeviceMatrix<T>& a) const {
   const auto all = [&](const DeviceArray<T>& from) { return MatrixView<T>(from.data(), d, r); };
   const auto turned = [&](const DeviceArray<T>& from) { return MatrixView<T>(from.data() + m * size, d, r); };
   const auto from = [](MatrixView<T> view) { return MatrixView<const T>(view); };
+  Matrix<double> given;
+  if (!slow_.empty()) given = download(a, threads_);
   to_blocks(shape_, a.data(), blocks.data());
   multiply_each(Trans::no, Trans::yes, from(all(blocks)), right, all(inside), 3 * m, {size, r * r, size});
   multiply_each(Trans::no, Trans::no, left, from(turned(inside)), turned(blocks), 2 * m, {d * d, size, size});
@@ -186,6 +258,7 @@ void FactorCurvature::apply(DeviceMatrix<T>& a) const {
                         cudaMemcpyDeviceToDevice, device().stream));
   multiply_each(Trans::no, Trans::no, from(all(inside)), right, all(blocks), 3 * m, {size, r * r, size});
   from_blocks(shape_, blocks.data(), a.data());
+  if (!slow_.empty()) add_slow(given, a);
   fixed_->pin(a.view());
 }
 

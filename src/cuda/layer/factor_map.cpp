@@ -26,6 +26,7 @@ FactorMap<T>::FactorMap(MatrixView<const T> x, Index tokens, const backend::Head
              nullptr,
              ranks.shared},
       fixed_(ranks),
+      positions_(ranks, tokens),
       digits_(digits) {
   set_lengths(lengths);
 }
@@ -41,6 +42,7 @@ template <class T>
 void FactorMap<T>::evaluate(MatrixView<const T> parameters, DeviceMatrix<T>& z, DeviceMatrix<T>& p,
                             DeviceMatrix<T>& phi) const {
   multiply(Trans::no, Trans::no, 1, x_, parameters, 0, z.view(), digits_);
+  positions_.turn(z, 1);
   attend(shape_, z.data(), p.data(), phi.data());
 }
 
@@ -49,6 +51,7 @@ void FactorMap<T>::derivative(const T* z, const T* p, MatrixView<const T> dparam
                               DeviceMatrix<T>& dphi) const {
   DeviceMatrix<T> moved = make_activations();
   multiply(Trans::no, Trans::no, 1, x_, dparameters, 0, moved.view(), digits_);
+  positions_.turn(moved, 1);
   attend_along(shape_, z, p, moved.data(), dphi.data());
 }
 
@@ -57,6 +60,7 @@ void FactorMap<T>::adjoint(const T* z, const T* p, const DeviceMatrix<T>& g,
                            MatrixView<T> dparameters) const {
   DeviceMatrix<T> back = make_activations(), c = make_attention();
   attend_back(shape_, z, p, g.data(), c.data(), back.data());
+  positions_.turn(back, -1);
   multiply(Trans::yes, Trans::no, 1, x_, MatrixView<const T>(back.view()), 0, dparameters, digits_);
   fixed_.pin(dparameters);
 }

@@ -6,7 +6,7 @@
 #include "backend/factors.hpp"
 #include "cuda/layer/attention.hpp"
 #include "cuda/layer/device_matrix.hpp"
-#include "cuda/layer/variant_kernels.hpp"
+#include "cuda/layer/positions.hpp"
 
 namespace headlens::cuda {
 
@@ -50,6 +50,7 @@ class FactorMap {
   DeviceArray<Index> lengths_;
   AttentionShape shape_;
   FixedEntries fixed_;
+  Positions<T> positions_;
   Digits digits_;
 };
 

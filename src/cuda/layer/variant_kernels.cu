@@ -21,6 +21,19 @@ __global__ void pin_kernel(Index rows, Index cols, Index free, T* __restrict__ d
 }
 
 template <class T>
+__global__ void turn_kernel(TurnedPairs shape, const T* __restrict__ cosine, const T* __restrict__ sine,
+                            T sign, Index rows, Index cols, T* __restrict__ z) {
+  const Index at = own_item(), j = at % shape.pairs, part = at / shape.pairs % shape.parts,
+              row = at / (shape.pairs * shape.parts);
+  if (row >= rows) return;
+  T *first = z + row * cols + part * shape.rank + j * shape.step, *second = first + shape.apart;
+  const Index angle = row % shape.tokens * shape.pairs + j;
+  const T a = *first, b = *second, c = cosine[angle], s = sign * sine[angle];
+  *first = a * c - b * s;
+  *second = a * s + b * c;
+}
+
+template <class T>
 __global__ void hide_kernel(const float* __restrict__ seen, Index size, T* __restrict__ a) {
   const Index at = own_item();
   if (at < size && seen[at] == 0.0f) a[at] = T(0);
@@ -48,6 +61,16 @@ void pin_directions(Index rows, Index cols, Index free, T* direction) {
 }
 
 template <class T>
+void turn_pairs(const TurnedPairs& shape, const T* cosine, const T* sine, T sign, Index rows, Index cols,
+                T* z) {
+  const Index items = rows * shape.parts * shape.pairs;
+  if (items == 0) return;
+  turn_kernel<T>
+      <<<blocks_over(items), kThreads, 0, device().stream>>>(shape, cosine, sine, sign, rows, cols, z);
+  check(cudaGetLastError());
+}
+
+template <class T>
 void hide_unseen(const float* seen, Index size, T* a) {
   if (size == 0) return;
   hide_kernel<T><<<blocks_over(size), kThreads, 0, device().stream>>>(seen, size, a);
@@ -63,9 +86,10 @@ void multiply_columns(const T* cores, const Index* group_of, const T* c, Index f
   check(cudaGetLastError());
 }
 
-#define HEADLENS_FOR(T)                                  \
-  template void pin_directions(Index, Index, Index, T*); \
-  template void hide_unseen(const float*, Index, T*);    \
+#define HEADLENS_FOR(T)                                                                  \
+  template void turn_pairs(const TurnedPairs&, const T*, const T*, T, Index, Index, T*); \
+  template void pin_directions(Index, Index, Index, T*);                                 \
+  template void hide_unseen(const float*, Index, T*);                                    \
   template void multiply_columns(const T*, const Index*, const T*, Index, Index, T*);
 HEADLENS_FOR(float)
 HEADLENS_FOR(double)

@@ -10,6 +10,16 @@ namespace headlens::cuda {
 template <class T>
 void pin_directions(Index rows, Index cols, Index free, T* direction);
 
+// Pair j of part p of every row of z (rows, cols) is the entries
+//   p rank + j step   and   p rank + j step + apart,
+// which turn by the angle of token row % tokens: cosine and sine (tokens, pairs). sign -1: back.
+struct TurnedPairs {
+  Index tokens = 0, pairs = 0, parts = 0, rank = 0, step = 0, apart = 0;
+};
+template <class T>
+void turn_pairs(const TurnedPairs& shape, const T* cosine, const T* sine, T sign, Index rows, Index cols,
+                T* z);
+
 // a = 0 where a label is not seen.
 template <class T>
 void hide_unseen(const float* seen, Index size, T* a);

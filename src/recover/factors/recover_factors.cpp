@@ -251,8 +251,6 @@ void check_machine(const backend::Backend& machine, const RecoverOptions& option
   require(is_simple || machine.recovers_from_a_part(), option("backend"), ": ", machine.name(),
           " given, but layers with a mask, biases, positions, padding or shared keys are recovered on the "
           "processor");
-  require(options.rotary == "none" || machine.recovers_positions(), option("backend"), ": ", machine.name(),
-          " has no recoveries of layers with rotary positions: ask for cpu");
 }
 
 struct Judgement {

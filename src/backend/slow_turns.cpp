@@ -1,15 +1,17 @@
-#include "cpu/layer/slow_turns.hpp"
+#include "backend/slow_turns.hpp"
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <utility>
 
+#include "base/parallel.hpp"
 #include "linalg/blas.hpp"
 #include "linalg/cholesky.hpp"
 #include "linalg/multiply.hpp"
 #include "linalg/vector_space.hpp"
 
-namespace headlens::cpu {
+namespace headlens::backend {
 namespace {
 
 constexpr double kSlow = 3;         // angle between the first and the last token, below which a pair is slow
@@ -35,27 +37,50 @@ Matrix<double> bend_of(const double* p, MatrixView<const double> v) {
   return out;
 }
 
+SlowColumns slow_columns(const HeadRanks& ranks, Index tokens) {
+  SlowColumns out;
+  const Rotary& rotary = *ranks.rotary;
+  const Index rank = ranks.turned_rank(), pairs = rotary.pairs(rank), still = rank - 2 * pairs;
+  for (Index j = pairs - 1; j >= 0; --j) {  // frequencies fall
+    const double frequency = rotary.frequency(j, rank);
+    const Index room = kMostColumns - still - static_cast<Index>(out.columns.size());
+    if (frequency * static_cast<double>(tokens) > kSlow || room < 2) break;
+    out.frequencies.push_back(frequency);
+    const auto [one, other] = rotary.columns(j, rank);
+    out.columns.push_back(one);
+    out.columns.push_back(other);
+  }
+  for (Index j = 2 * pairs; j < rank && !out.columns.empty(); ++j) out.columns.push_back(j);
+  return out;
+}
+
 }  // namespace
 
-SlowTurns::SlowTurns(const FactorProblem& problem, const FactorPoint& point, Index head) {
-  const backend::HeadRanks& ranks = problem.head_ranks();
-  const std::vector<backend::HeadColumns> columns = backend::columns_of(ranks);
+Index turned_step(const HeadRanks& ranks, Index tokens, Index rows) {
+  if (!ranks.rotary) return 0;
+  const double wanted = kRowsPerColumn * static_cast<double>(slow_columns(ranks, tokens).columns.size());
+  if (wanted == 0) return 0;
+  return std::max<Index>(1, static_cast<Index>(static_cast<double>(rows) / wanted)) | 1;
+}
+
+SlowTurns::SlowTurns(const TurnedRows& sample, Index head) {
+  const HeadRanks& ranks = sample.ranks;
+  const std::vector<HeadColumns> columns = columns_of(ranks);
   const Index end = std::min(ranks.heads(), head + ranks.shared);
   keys_ = columns[static_cast<std::size_t>(head)].k;
-  rank_ = columns[static_cast<std::size_t>(head)].logits;
-  if (!ranks.rotary || rank_ == 0) return;
-  choose_columns(problem);
-  list_directions(static_cast<Index>(frequencies_.size()));
+  if (!ranks.rotary || columns[static_cast<std::size_t>(head)].logits == 0) return;
+  slow_ = slow_columns(ranks, sample.tokens);
+  list_directions(static_cast<Index>(slow_.frequencies.size()));
   if (directions_.empty()) return;
   const auto size = static_cast<Index>(directions_.size());
   curvature_ = Matrix<double>::zeros(size, size);
-  k_ = taken(point.parameters.view(), keys_);
+  k_ = taken(sample.parameters, keys_);
   Matrix<double> queries = Matrix<double>::zeros(k_.cols(), k_.cols());
   for (Index i = head; i < end; ++i) {
     heads_.push_back(columns[static_cast<std::size_t>(i)].q);
-    q_.push_back(taken(point.parameters.view(), heads_.back()));
+    q_.push_back(taken(sample.parameters, heads_.back()));
     add(1.0, product(Trans::yes, Trans::no, q_.back().view(), q_.back().view()), queries);
-    take_curvature(problem, point, i);
+    take_curvature(sample, i);
   }
   const Matrix<double> keys = product(Trans::yes, Trans::no, k_.view(), k_.view());
   metric_ = Matrix<double>::zeros(size, size);
@@ -68,23 +93,8 @@ SlowTurns::SlowTurns(const FactorProblem& problem, const FactorPoint& point, Ind
               ((a.col == b.col ? queries(a.row, b.row) : 0) + (a.row == b.row ? keys(a.col, b.col) : 0));
 }
 
-void SlowTurns::choose_columns(const FactorProblem& problem) {
-  const Rotary& rotary = *problem.head_ranks().rotary;
-  const Index pairs = rotary.pairs(rank_), still = rank_ - 2 * pairs;
-  for (Index j = pairs - 1; j >= 0; --j) {  // frequencies fall
-    const double frequency = rotary.frequency(j, rank_);
-    const Index room = kMostColumns - still - static_cast<Index>(columns_.size());
-    if (frequency * static_cast<double>(problem.tokens()) > kSlow || room < 2) break;
-    frequencies_.push_back(frequency);
-    const auto [one, other] = rotary.columns(j, rank_);
-    columns_.push_back(one);
-    columns_.push_back(other);
-  }
-  for (Index j = 2 * pairs; j < rank_ && !columns_.empty(); ++j) columns_.push_back(j);
-}
-
 void SlowTurns::list_directions(Index pairs) {
-  const auto size = static_cast<Index>(columns_.size());
+  const auto size = static_cast<Index>(slow_.columns.size());
   const auto pair_of = [&](Index column) { return std::min(column / 2, pairs); };  // pairs: does not turn
   for (Index i = 0; i < size; ++i)
     for (Index j = 0; j < size; ++j)
@@ -96,40 +106,37 @@ void SlowTurns::list_directions(Index pairs) {
 }
 
 Matrix<double> SlowTurns::taken(MatrixView<const double> a, Index first) const {
-  Matrix<double> out(a.rows, static_cast<Index>(columns_.size()));
+  Matrix<double> out(a.rows, static_cast<Index>(slow_.columns.size()));
   for (Index i = 0; i < a.rows; ++i)
-    for (std::size_t j = 0; j < columns_.size(); ++j)
-      out(i, static_cast<Index>(j)) = a(i, first + columns_[j]);
+    for (std::size_t j = 0; j < slow_.columns.size(); ++j)
+      out(i, static_cast<Index>(j)) = a(i, first + slow_.columns[j]);
   return out;
 }
 
 // H of one head, lower.
-void SlowTurns::take_curvature(const FactorProblem& problem, const FactorPoint& point, Index head) {
-  const backend::HeadColumns c = backend::columns_of(problem.head_ranks())[static_cast<std::size_t>(head)];
-  const Index k = problem.tokens(), width = static_cast<Index>(columns_.size()),
-              size = static_cast<Index>(directions_.size());
-  const double wanted = kRowsPerColumn * static_cast<double>(width);
-  const auto step = std::max<Index>(1, static_cast<Index>(static_cast<double>(problem.rows()) / wanted)) | 1;
-  const MatrixView<const double> o = point.w.view().block(c.o, 0, c.values, point.w.cols());
+void SlowTurns::take_curvature(const TurnedRows& sample, Index head) {
+  const HeadColumns c = columns_of(sample.ranks)[static_cast<std::size_t>(head)];
+  const Index k = sample.tokens, size = static_cast<Index>(directions_.size());
+  const MatrixView<const double> o = sample.o.block(c.o, 0, c.values, sample.o.cols);
   Matrix<double> root = product(Trans::no, Trans::yes, o, o);
   for (Index j = 0; j < root.rows(); ++j) root(j, j) *= 1 + 1e-12;
   if (!cholesky(root, 1).ok()) return;
   for (Index i = 0; i < root.rows(); ++i)
     for (Index j = i + 1; j < root.cols(); ++j) root(i, j) = 0;
   const auto turned = [&](Matrix<double>& a, Index row, double token) {
-    for (std::size_t j = 0; j < frequencies_.size(); ++j)
-      turn(a(row, static_cast<Index>(2 * j)), a(row, static_cast<Index>(2 * j + 1)), token * frequencies_[j]);
+    for (std::size_t j = 0; j < slow_.frequencies.size(); ++j)
+      turn(a(row, static_cast<Index>(2 * j)), a(row, static_cast<Index>(2 * j + 1)),
+           token * slow_.frequencies[j]);
   };
   Matrix<double> change(k, size), seen(c.values, size);
-  for (Index row = 0; row < problem.rows(); row += step) {
-    const Index first = row / k * k, a = row - first;
-    const double* p = problem.map().attention(point.p, row / k, head).row(a);
-    const Matrix<double> v =
-        product(Trans::no, Trans::no, point.z.view().block(first, c.v, k, c.values), root.view());
+  for (std::size_t at = 0; at < sample.rows.size(); ++at) {
+    const Index a = sample.rows[at] % k;
+    const MatrixView<const double> z = sample.images(at);
+    const double* p = sample.weights(at, head);
+    const Matrix<double> v = product(Trans::no, Trans::no, z.block(0, c.v, k, c.values), root.view());
     const Matrix<double> bend = bend_of(p, v.view());
     // Turned by their own tokens: q (1, width), k (k, width). Back by their own and by the other's.
-    Matrix<double> query = taken(point.z.view().block(row, 0, 1, point.z.cols()), c.q),
-                   keys = taken(point.z.view().block(first, 0, k, point.z.cols()), c.k);
+    Matrix<double> query = taken(z.block(a, 0, 1, z.cols), c.q), keys = taken(z, c.k);
     Matrix<double> raw_query = copy_of(query), raw_keys = copy_of(keys), far_keys = copy_of(keys);
     turned(raw_query, 0, -static_cast<double>(a));
     for (Index b = 0; b < k; ++b) {
@@ -146,7 +153,7 @@ void SlowTurns::take_curvature(const FactorProblem& problem, const FactorPoint& 
       }
     }
     gemm(Trans::yes, Trans::no, 1.0, bend.view(), std::as_const(change).view(), 0.0, seen.view());
-    syrk(Trans::yes, static_cast<double>(step), std::as_const(seen).view(), 1.0, curvature_.view());
+    syrk(Trans::yes, static_cast<double>(sample.step), std::as_const(seen).view(), 1.0, curvature_.view());
   }
 }
 
@@ -182,11 +189,23 @@ void SlowTurns::add_to(MatrixView<const double> a, MatrixView<double> out) const
   const auto put = [&](const Matrix<double>& change, Index first, double sign) {
     for (Index i = 0; i < change.rows(); ++i)
       for (Index j = 0; j < width; ++j)
-        out(i, first + columns_[static_cast<std::size_t>(j)]) += sign * change(i, j);
+        out(i, first + slow_.columns[static_cast<std::size_t>(j)]) += sign * change(i, j);
   };
   for (std::size_t i = 0; i < heads_.size(); ++i)
     put(product(Trans::no, Trans::no, q_[i].view(), along.view()), heads_[i], 1);
   put(product(Trans::no, Trans::yes, k_.view(), along.view()), keys_, -1);
 }
 
-}  // namespace headlens::cpu
+std::vector<SlowTurns> slow_turns_of(const TurnedRows& sample, int threads) {
+  const HeadRanks& ranks = sample.ranks;
+  std::vector<std::optional<SlowTurns>> made(static_cast<std::size_t>(ranks.heads()));
+  parallel_for(threads, ranks.heads(), [&](Index head, int) {
+    if (ranks.leads(head)) made[static_cast<std::size_t>(head)].emplace(sample, head);
+  });
+  std::vector<SlowTurns> out;
+  for (std::optional<SlowTurns>& each : made)
+    if (each) out.push_back(std::move(*each));
+  return out;
+}
+
+}  // namespace headlens::backend
