@@ -59,7 +59,7 @@ void VariantMap<T>::evaluate(In parameters, Out z, Out p, Out phi) const {
 template <class T>
 void VariantMap<T>::values(In w, Out v) const {
   const Index d = shape_.dim, e = w.cols;
-  this->over_blocks([&](Block here, Index) {
+  this->over_blocks([&](Block here, Index, int) {
     const Index row = here.first * this->tokens_, rows = here.count * this->tokens_;
     for (Index i = 0; i < shape_.heads; ++i)
       gemm(Trans::no, Trans::no, T(1), this->x_.block(row, 0, rows, d), w.block(i * d, 0, d, e), T(0),
@@ -70,7 +70,7 @@ void VariantMap<T>::values(In w, Out v) const {
 template <class T>
 void VariantMap<T>::derivative(In z, In p, In v, In dparameters, Out df) const {
   const Index k = this->tokens_, e = df.cols;
-  this->over_blocks([&](Block here, Index) {
+  this->over_blocks([&](Block here, Index, int) {
     Matrix<T> moved(here.count * k, shape_.columns()), dl(k, k);
     images(dparameters, here, moved.view());
     const In dz = std::as_const(moved).view();
@@ -110,7 +110,7 @@ template <class T>
 void VariantMap<T>::adjoint(In z, In p, In v, In g, Out dparameters) const {
   const Index k = this->tokens_, d = shape_.dim, e = g.cols, columns = shape_.columns();
   std::vector<Matrix<T>> parts(this->blocks().size());
-  this->over_blocks([&](Block here, Index b) {
+  this->over_blocks([&](Block here, Index b, int) {
     Matrix<T> back(here.count * k, columns), c(k, k);
     for (Index n = 0; n < here.count; ++n)
       for (Index i = 0; i < shape_.heads; ++i) {

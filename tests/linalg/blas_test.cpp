@@ -179,6 +179,28 @@ TEST(Multiply, MatchesTripleLoopAndIgnoresThreads) {
     }
 }
 
+// Few and many tiles, few and many rows: one part and several.
+TEST(MultiplyTall, MatchesTripleLoopAndIgnoresThreads) {
+  for (const Index rows : {0, 1, 300, 5000})
+    for (const Index m : {1, 40, 300})
+      for (const Index n : {1, 520}) {
+        const auto a = random_matrix(rows, m, "a"), b = random_matrix(rows, n, "b");
+        Matrix<double> first(m, n);
+        multiply_tall(1.0, a, b, 0.0, first, 1);
+        expect_product(first, transposed(a), b, kEps);
+        for (const int threads : kThreadCounts) {
+          Matrix<double> c(m, n);
+          multiply_tall(1.0, a, b, 0.0, c, threads);
+          EXPECT_TRUE(same_bits(first, c)) << rows << " " << m << " " << n << " threads " << threads;
+        }
+        Matrix<double> twice = copy_of(first);
+        multiply_tall(0.5, a, b, 0.5, twice, 2);
+        expect_product(twice, transposed(a), b, 2 * kEps);
+      }
+  Matrix<double> a(3, 4), b(5, 2), c(4, 2);
+  EXPECT_THROW(multiply_tall(1.0, a, b, 0.0, c, 1), Bug);
+}
+
 TEST(MultiplySymmetric, ReadsOneTriangleAndIgnoresThreads) {
   for (const Index n : {1, 63, 64, 65, 257, 300, 700})
     for (const Index q : {1, 3, 32}) {
