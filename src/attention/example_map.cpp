@@ -78,11 +78,13 @@ void ExampleMap<T>::write_constant(Index first, Out phi) const {
 }
 
 template <class T>
-void ExampleMap<T>::add_in_order(const std::vector<Matrix<T>>& parts, Out out) {
-  copy_rows(parts[0].view(), out);
-  for (std::size_t part = 1; part < parts.size(); ++part)
-    for (Index i = 0; i < out.rows; ++i)
-      for (Index j = 0; j < out.cols; ++j) out(i, j) += parts[part](i, j);
+void ExampleMap<T>::add_in_order(const Matrix<T>& parts, Out out) {
+  copy_rows(parts.view().block(0, 0, out.rows, out.cols), out);
+  for (Index row = out.rows; row < parts.rows(); ++row) {
+    const T* const from = parts.view().row(row);
+    T* const to = out.row(row % out.rows);
+    for (Index j = 0; j < out.cols; ++j) to[j] += from[j];
+  }
 }
 
 Matrix<double> apply_in_parts(MatrixView<const double> x, Index tokens, const std::vector<Index>& lengths,

@@ -106,7 +106,8 @@ class ExampleMap {
   // The last column of phi, of layers with biases: 1, and 0 in rows of padding.
   void write_constant(Out phi) const { write_constant(0, phi); }
   void write_constant(Index first, Out phi) const;  // of rows from this example on
-  static void add_in_order(const std::vector<Matrix<T>>& parts, Out out);
+  // The sum of matrices of the shape of out, one below the other.
+  static void add_in_order(const Matrix<T>& parts, Out out);
 
   In x_;
   Index tokens_;

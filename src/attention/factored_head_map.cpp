@@ -5,16 +5,22 @@
 
 #include "base/parallel.hpp"
 #include "linalg/blas.hpp"
-#include "linalg/multiply.hpp"
 #include "linalg/tiles.hpp"
-#include "linalg/vector_space.hpp"
 
 namespace headlens {
 namespace {
 
-constexpr Index kGroups = 16;       // sums over few coordinates are taken in so many parts
-constexpr Index kPanelRows = 2048;  // rows whose images are kept at a time, for sums over many
-constexpr Index kBackRows = 64;     // of a block of them
+// Sums over examples are taken in so many parts: as many as threads may want, and fewer where they are more
+// than malloc keeps for the next time.
+constexpr Index kGroups = 16, kFewGroups = 8;
+constexpr double kPartBytes = 32e6;
+
+template <class T>
+Index groups_for(Index rows, Index columns) {
+  const double part =
+      static_cast<double>(sizeof(T)) * static_cast<double>(std::max<Index>(1, rows * columns));
+  return static_cast<Index>(std::clamp(kPartBytes / part, double{kFewGroups}, double{kGroups}));
+}
 
 }  // namespace
 
@@ -103,52 +109,23 @@ void FactoredHeadMap<T>::take_back(Block here, In z, In p, In g, Out back) const
   this->turn(back, shape_.turned, T(-1));
 }
 
-// Where a gradient is no larger than a few rows of Z, a product for every block while it is in the cache.
 template <class T>
-void FactoredHeadMap<T>::sum_by_groups(In z, In p, In g, Out dparameters) const {
-  const Index k = this->tokens_, examples = this->x_.rows / k, width = tile_count(examples, kGroups);
-  std::vector<Matrix<T>> parts(static_cast<std::size_t>(tile_count(examples, width)));
-  parallel_for(this->threads_, static_cast<Index>(parts.size()), [&](Index group, int) {
+void FactoredHeadMap<T>::adjoint(In z, In p, In g, Out dparameters) const {
+  const Index k = this->tokens_, d = this->x_.cols, examples = this->x_.rows / k,
+              width = tile_count(examples, groups_for<T>(d, this->columns())),
+              groups = tile_count(examples, width);
+  Matrix<T> parts(groups * d, this->columns());
+  parallel_for(this->threads_, groups, [&](Index group, int) {
     const Tile tile = tile_at(examples, width, group);
-    Matrix<T>& part = parts[static_cast<std::size_t>(group)] = Matrix<T>(this->x_.cols, this->columns());
     Matrix<T> back;
     for (const Block& here : this->blocks(tile.begin, tile.size)) {
       if (back.rows() != here.count * k) back = Matrix<T>(here.count * k, this->columns());
       take_back(here, this->rows_of(z, here), this->attention_of(p, here), this->rows_of(g, here), back);
       gemm(Trans::yes, Trans::no, T(1), this->tokens_of(here), std::as_const(back).view(),
-           here.first == tile.begin ? T(0) : T(1), part.view());
+           here.first == tile.begin ? T(0) : T(1), parts.view().block(group * d, 0, d, parts.cols()));
     }
   });
   this->add_in_order(parts, dparameters);
-}
-
-// Where it is larger, a product for many blocks, which threads share by tiles of the gradient.
-template <class T>
-void FactoredHeadMap<T>::sum_by_panels(In z, In p, In g, Out dparameters) const {
-  const Index k = this->tokens_, examples = this->x_.rows / k,
-              width = std::clamp<Index>(kPanelRows / k, 1, examples),
-              step = std::max<Index>(1, kBackRows / k);
-  Matrix<T> back(width * k, this->columns());
-  for (Index panel = 0; panel < tile_count(examples, width); ++panel) {
-    const Tile tile = tile_at(examples, width, panel);
-    parallel_for(this->threads_, tile_count(tile.size, step), [&](Index item, int) {
-      const Tile own = tile_at(tile.size, step, item);
-      const Block here{tile.begin + own.begin, own.size};
-      take_back(here, this->rows_of(z, here), this->attention_of(p, here), this->rows_of(g, here),
-                this->rows_of(back.view(), {own.begin, own.size}));
-    });
-    multiply_tall(T(1), this->tokens_of({tile.begin, tile.size}),
-                  this->rows_of(std::as_const(back).view(), {0, tile.size}), panel == 0 ? T(0) : T(1),
-                  dparameters, this->threads_);
-  }
-}
-
-template <class T>
-void FactoredHeadMap<T>::adjoint(In z, In p, In g, Out dparameters) const {
-  if (kGroups * this->x_.cols <= kPanelRows)
-    sum_by_groups(z, p, g, dparameters);
-  else
-    sum_by_panels(z, p, g, dparameters);
 }
 
 template class FactoredHeadMap<float>;

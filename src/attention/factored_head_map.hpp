@@ -8,8 +8,8 @@
 //
 // and dparameters = X^T dZ, where queries and keys are turned by their positions before, and back, if there
 // are any. Heads that share keys and values have the same columns of K and V and add up in dk and dv. For c
-// columns each of the three costs 2 n k d c flops and about 2 n k k c in small products (one_head.hpp). Work
-// is cut into fixed blocks of examples and tiles of the gradient, so threads do not change a bit.
+// columns each of the three costs 2 n k d c flops and about 2 n k k c in small products (one_head.hpp).
+// Examples are cut into fixed groups whose sums are added in order, so threads do not change a bit.
 #pragma once
 
 #include <vector>
@@ -53,8 +53,6 @@ class FactoredHeadMap : public ExampleMap<T> {
  private:
   void images(In parameters, Block here, Out z) const;
   bool leads(Index head) const;
-  void sum_by_groups(In z, In p, In g, Out dparameters) const;
-  void sum_by_panels(In z, In p, In g, Out dparameters) const;
   template <class U>
   HeadImages<U> of_head(MatrixView<U> z, Index example, Index head) const;
   template <class U>

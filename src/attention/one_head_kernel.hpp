@@ -93,7 +93,7 @@ inline void add_vectors(Index steps, Scalars<T> a, const T* b, Index stride, Ind
     const T* const scalars = a.data + t * a.step;
 #pragma GCC unroll 8
     for (int r = 0; r < Rows; ++r) {
-      const Vector<T> scalar = Vector<T>{} + scalars[r * a.row];
+      const T scalar = scalars[r * a.row];
 #pragma GCC unroll 2
       for (int v = 0; v < V; ++v) acc[r][v] += lane[v] * scalar;
     }

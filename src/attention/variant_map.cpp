@@ -109,7 +109,8 @@ void VariantMap<T>::take_back(In z, Index example, Index head, In c, Index row, 
 template <class T>
 void VariantMap<T>::adjoint(In z, In p, In v, In g, Out dparameters) const {
   const Index k = this->tokens_, d = shape_.dim, e = g.cols, columns = shape_.columns();
-  std::vector<Matrix<T>> parts(this->blocks().size());
+  const Index height = shape_.rows();
+  auto parts = Matrix<T>::zeros(static_cast<Index>(this->blocks().size()) * height, columns);
   this->over_blocks([&](Block here, Index b, int) {
     Matrix<T> back(here.count * k, columns), c(k, k);
     for (Index n = 0; n < here.count; ++n)
@@ -120,9 +121,9 @@ void VariantMap<T>::adjoint(In z, In p, In v, In g, Out dparameters) const {
         take_back(z, here.first + n, i, std::as_const(c).view(), n * k, back.view());
       }
     this->turn(back.view(), 2 * shape_.heads, T(-1));
-    Matrix<T>& part = parts[static_cast<std::size_t>(b)] = Matrix<T>::zeros(shape_.rows(), columns);
+    const Out part = parts.view().block(b * height, 0, height, columns);
     gemm(Trans::yes, Trans::no, T(1), this->x_.block(here.first * k, 0, here.count * k, d),
-         std::as_const(back).view(), T(0), part.view().block(0, 0, d, columns));
+         std::as_const(back).view(), T(0), part.block(0, 0, d, columns));
     for (Index row = 0; row < back.rows() && shape_.rows() > d; ++row)
       for (Index j = 0; j < columns; ++j) part(d, j) += back(row, j);
   });

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <memory>
+#include <utility>
 #include <vector>
 
 #include "base/parallel.hpp"
@@ -50,64 +52,48 @@ void multiply_of(Trans trans_a, Trans trans_b, T alpha, MatrixView<const T> a, M
 
 // A tall product cut into tiles of C and parts of the rows. The first part goes to C, the others to arrays of
 // their own, and whoever ends the last part of a tile adds these to C, in order.
-template <class T>
-class TallProduct {
+class PartedProduct {
  public:
-  TallProduct(T alpha, MatrixView<const T> a, MatrixView<const T> b, T beta, MatrixView<T> c)
-      : alpha_(alpha),
-        beta_(beta),
-        a_(a),
-        b_(b),
-        c_(c),
-        across_(tile_count(c.cols, kTileCols)),
-        ended_(static_cast<std::size_t>(tile_count(c.rows, kTileRows) * across_)) {
-    const Index most = std::max<Index>(1, a.rows / kPartRows);
-    parts_ = std::clamp<Index>(kTallItems / std::max<Index>(1, tiles()), 1, most);
-    others_ = Matrix<T>((parts_ - 1) * c.rows, c.cols);
+  PartedProduct(const TallProduct& of, Index parts)
+      : of_(of),
+        across_(tile_count(of.c.cols, kTileCols)),
+        parts_(std::clamp<Index>(parts, 1, std::max<Index>(1, of.a.rows / kPartRows))),
+        others_((parts_ - 1) * of.c.rows, of.c.cols),
+        ended_(static_cast<std::size_t>(tall_tiles(of))) {}
+  static Index tall_tiles(const TallProduct& of) {
+    return tile_count(of.c.rows, kTileRows) * tile_count(of.c.cols, kTileCols);
   }
   Index items() const { return parts_ * tiles(); }
   void work(Index item) {
     const Index tile = item % tiles(), part = item / tiles();
-    const Tile i = tile_at(c_.rows, kTileRows, tile / across_),
-               j = tile_at(c_.cols, kTileCols, tile % across_),
-               rows = tile_at(a_.rows, (a_.rows + parts_ - 1) / parts_, part);
-    gemm(Trans::yes, Trans::no, alpha_, a_.block(rows.begin, i.begin, rows.size, i.size),
-         b_.block(rows.begin, j.begin, rows.size, j.size), part == 0 ? beta_ : T(0), sum_of(part, i, j));
+    const Tile i = tile_at(of_.c.rows, kTileRows, tile / across_),
+               j = tile_at(of_.c.cols, kTileCols, tile % across_),
+               rows = tile_at(of_.a.rows, (of_.a.rows + parts_ - 1) / parts_, part);
+    gemm(Trans::yes, Trans::no, 1.0f, of_.a.block(rows.begin, i.begin, rows.size, i.size),
+         of_.b.block(rows.begin, j.begin, rows.size, j.size), 0.0f, sum_of(part, i, j));
     if (++ended_[static_cast<std::size_t>(tile)] == parts_) add_parts(i, j);
   }
 
  private:
   Index tiles() const { return static_cast<Index>(ended_.size()); }
-  MatrixView<T> sum_of(Index part, Tile i, Tile j) {
-    return part == 0 ? c_.block(i.begin, j.begin, i.size, j.size)
-                     : others_.view().block((part - 1) * c_.rows + i.begin, j.begin, i.size, j.size);
+  MatrixView<float> sum_of(Index part, Tile i, Tile j) {
+    return part == 0 ? of_.c.block(i.begin, j.begin, i.size, j.size)
+                     : others_.view().block((part - 1) * of_.c.rows + i.begin, j.begin, i.size, j.size);
   }
   void add_parts(Tile i, Tile j) {
-    const MatrixView<T> sum = sum_of(0, i, j);
+    const MatrixView<float> sum = sum_of(0, i, j);
     for (Index part = 1; part < parts_; ++part) {
-      const MatrixView<T> other = sum_of(part, i, j);
+      const MatrixView<float> other = sum_of(part, i, j);
       for (Index row = 0; row < i.size; ++row)
         for (Index col = 0; col < j.size; ++col) sum(row, col) += other(row, col);
     }
   }
 
-  T alpha_, beta_;
-  MatrixView<const T> a_, b_;
-  MatrixView<T> c_;
-  Index across_, parts_ = 1;
-  Matrix<T> others_;
+  TallProduct of_;
+  Index across_, parts_;
+  Matrix<float> others_;
   std::vector<std::atomic<Index>> ended_;  // parts of every tile
 };
-
-template <class T>
-void multiply_tall_of(T alpha, MatrixView<const T> a, MatrixView<const T> b, T beta, MatrixView<T> c,
-                      int threads) {
-  ensure(a.rows == b.rows && c.rows == a.cols && c.cols == b.cols, "multiply_tall: into (", c.rows, " x ",
-         c.cols, ") from (", a.rows, " x ", a.cols, ") and (", b.rows, " x ", b.cols, ")");
-  TallProduct<T> product(alpha, a, b, beta, c);
-  const double flops = 2.0 * double(c.rows) * double(c.cols) * double(a.rows);
-  parallel_for(threads_for(flops, threads), product.items(), [&](Index item, int) { product.work(item); });
-}
 
 // y += op(a) x, where op(a) is one tile high and the summed dimension is cut into chunks.
 template <class T>
@@ -156,13 +142,27 @@ void multiply(Trans trans_a, Trans trans_b, float alpha, MatrixView<const float>
   multiply_of(trans_a, trans_b, alpha, a, b, beta, c, threads);
 }
 
-void multiply_tall(double alpha, MatrixView<const double> a, MatrixView<const double> b, double beta,
-                   MatrixView<double> c, int threads) {
-  multiply_tall_of(alpha, a, b, beta, c, threads);
-}
-void multiply_tall(float alpha, MatrixView<const float> a, MatrixView<const float> b, float beta,
-                   MatrixView<float> c, int threads) {
-  multiply_tall_of(alpha, a, b, beta, c, threads);
+void multiply_tall(const std::vector<TallProduct>& all, int threads) {
+  Index tiles = 1;
+  double flops = 0;
+  for (const TallProduct& each : all) {
+    ensure(each.a.rows == each.b.rows && each.c.rows == each.a.cols && each.c.cols == each.b.cols,
+           "multiply_tall: into (", each.c.rows, " x ", each.c.cols, ") from (", each.a.rows, " x ",
+           each.a.cols, ") and (", each.b.rows, " x ", each.b.cols, ")");
+    tiles += PartedProduct::tall_tiles(each);
+    flops += 2.0 * double(each.c.rows) * double(each.c.cols) * double(each.a.rows);
+  }
+  std::vector<std::unique_ptr<PartedProduct>> products;
+  std::vector<std::pair<PartedProduct*, Index>> items;
+  for (const TallProduct& each : all) {
+    products.push_back(std::make_unique<PartedProduct>(each, kTallItems / tiles + 1));
+    for (Index item = 0; item < products.back()->items(); ++item)
+      items.emplace_back(products.back().get(), item);
+  }
+  parallel_for(threads_for(flops, threads), static_cast<Index>(items.size()), [&](Index i, int) {
+    const auto [product, item] = items[static_cast<std::size_t>(i)];
+    product->work(item);
+  });
 }
 
 void multiply_symmetric(Triangle stored, MatrixView<const double> a, MatrixView<const double> x,

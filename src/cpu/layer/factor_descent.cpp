@@ -57,29 +57,24 @@ AdamDescent::Moving::Moving(const Matrix<double>& start)
       square(Matrix<float>::zeros(start.rows(), start.cols())),
       averaged(in_float(start)) {}
 
-void AdamDescent::Moving::step(int t, double rate, float unit, int threads) {
-  const float mean_share = 1 - std::pow(kMean, static_cast<float>(t)),
-              square_share = 1 - std::pow(kSquare, static_cast<float>(t));
-  const float along = static_cast<float>(rate) / mean_share, per_square = 1 / square_share;
-  const auto share = static_cast<float>(backend::averaged_share(t));
-  const Index size = value.rows() * value.cols();
-  parallel_for(threads_for(static_cast<double>(size) * 10, threads), tile_count(size, kTile),
-               [&](Index item, int) {
-                 const Tile tile = tile_at(size, kTile, item);
-                 float* const v = value.data() + tile.begin;
-                 float* const m = mean.data() + tile.begin;
-                 float* const s = square.data() + tile.begin;
-                 float* const a = averaged.data() + tile.begin;
-                 const float* const from = gradient.data() + tile.begin;
+Index AdamDescent::Moving::tiles() const { return tile_count(value.rows() * value.cols(), kTile); }
+
+void AdamDescent::Moving::step(Index item, const AdamStep& by) {
+  const Tile tile = tile_at(value.rows() * value.cols(), kTile, item);
+  float* const v = value.data() + tile.begin;
+  float* const m = mean.data() + tile.begin;
+  float* const s = square.data() + tile.begin;
+  float* const a = averaged.data() + tile.begin;
+  const float* const from = gradient.data() + tile.begin;
+  const auto [unit, along, per_square, share] = by;
 #pragma GCC ivdep
-                 for (Index i = 0; i < tile.size; ++i) {
-                   const float g = unit * from[i];
-                   m[i] += (1 - kMean) * (g - m[i]);
-                   s[i] += (1 - kSquare) * (g * g - s[i]);
-                   v[i] -= along * m[i] / (std::sqrt(s[i] * per_square) + kSmall);
-                   a[i] += share * (v[i] - a[i]);
-                 }
-               });
+  for (Index i = 0; i < tile.size; ++i) {
+    const float g = unit * from[i];
+    m[i] += (1 - kMean) * (g - m[i]);
+    s[i] += (1 - kSquare) * (g * g - s[i]);
+    v[i] -= along * m[i] / (std::sqrt(s[i] * per_square) + kSmall);
+    a[i] += share * (v[i] - a[i]);
+  }
 }
 
 AdamDescent::AdamDescent(const backend::LayerExamples& examples, backend::HeadRanks ranks,
@@ -172,17 +167,24 @@ double AdamDescent::step(const std::vector<Index>& batch, double rate) {
   const MatrixView<const float> x = std::as_const(x_).view(), left = std::as_const(left_).view(),
                                 phi = std::as_const(phi_).view(), back = std::as_const(back_).view();
   const Squares squares = pass({x, examples_.tokens, head_ranks_, lengths, threads_}, batch);
-  multiply_tall(1.0f, phi, left, 0.0f, o_.gradient.view(), threads_);
-  multiply_tall(1.0f, x, back, 0.0f, parameters_.gradient.view(), threads_);
+  multiply_tall({{x, back, parameters_.gradient.view()}, {phi, left, o_.gradient.view()}}, threads_);
   backend::pin(head_ranks_, parameters_.gradient.view());
   sum_over(ranks_, o_.gradient.view());
   sum_over(ranks_, parameters_.gradient.view());
-  // Adam does not mind the size of a gradient; it is kept near one for the sake of kSmall.
-  const auto unit = static_cast<float>(2 / squares.labels);
-  ++steps_;
-  parameters_.step(steps_, rate, unit, threads_);
-  o_.step(steps_, rate, unit, threads_);
+  move(rate, static_cast<float>(2 / squares.labels));
   return squares.left / squares.labels;
+}
+
+void AdamDescent::move(double rate, float unit) {
+  const int t = ++steps_;
+  const AdamStep by{.unit = unit,
+                    .along = static_cast<float>(rate) / (1 - std::pow(kMean, static_cast<float>(t))),
+                    .per_square = 1 / (1 - std::pow(kSquare, static_cast<float>(t))),
+                    .share = static_cast<float>(backend::averaged_share(t))};
+  const Index first = parameters_.tiles(), all = first + o_.tiles();
+  parallel_for(threads_for(static_cast<double>(all * kTile) * 10, threads_), all, [&](Index item, int) {
+    item < first ? parameters_.step(item, by) : o_.step(item - first, by);
+  });
 }
 
 backend::FactorValues AdamDescent::values() const {

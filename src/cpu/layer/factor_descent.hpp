@@ -27,12 +27,17 @@ class AdamDescent final : public backend::FactorDescent {
   void go_to_mean() override;
 
  private:
+  struct AdamStep {
+    float unit;               // of the gradient: Adam does not mind, but kSmall wants it near one
+    float along, per_square;  // rate and square, of means that began at zero
+    float share;              // of the step in the running mean of the values
+  };
   // One array of parameters with its gradient, the running means of Adam, and its own running mean.
   struct Moving {
     Matrix<float> value, gradient, mean, square, averaged;
     explicit Moving(const Matrix<double>& start);
-    // with the gradient times `unit`
-    void step(int t, double rate, float unit, int threads);
+    Index tiles() const;
+    void step(Index tile, const AdamStep& by);
   };
   struct Squares {
     double labels = 0, left = 0;  // |Y|^2, |F - Y|^2
@@ -47,6 +52,7 @@ class AdamDescent final : public backend::FactorDescent {
   Squares pass(const Map& map, const std::vector<Index>& batch);
   Squares pass_block(const Map& map, Map::Block here, const std::vector<Index>& batch, Room& room);
   double gather(const std::vector<Index>& batch, Map::Block here);  // returns |Y|^2
+  void move(double rate, float unit);
   void hide_missing(const std::vector<Index>& batch, MatrixView<float> left, Index first_row);
 
   backend::LayerExamples examples_;
