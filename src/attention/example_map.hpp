@@ -62,14 +62,10 @@ class ExampleMap {
   std::vector<Block> blocks() const { return blocks(0, x_.rows / tokens_); }
   // work(block, its number, worker); blocks write rows of their own.
   template <class Work>
-  void over_blocks(Index first, Index count, Work&& work) const {
-    const std::vector<Block> all = blocks(first, count);
+  void over_blocks(Work&& work) const {
+    const std::vector<Block> all = blocks();
     parallel_for(threads_, static_cast<Index>(all.size()),
                  [&](Index b, int worker) { work(all[static_cast<std::size_t>(b)], b, worker); });
-  }
-  template <class Work>
-  void over_blocks(Work&& work) const {
-    over_blocks(0, x_.rows / tokens_, std::forward<Work>(work));
   }
   // The rows of a block, of a matrix with a row per token and of the attention of all heads.
   template <class U>

@@ -24,7 +24,8 @@ Index padded(Index count) {
 template <class T>
 struct Packed {
   const T* data;
-  Index columns, stride;
+  Index stride;
+  Packed from(Index row) const { return {data + row * stride, stride}; }
 };
 
 // Hands out parts of the room to work in, each whole vectors.
@@ -43,7 +44,7 @@ class Room {
     for (Index i = 0; i < rows; ++i)
       for (Index j = 0; j < stride; j += kWidth<T>)
         store(out + i * stride + j, load_part(a.row(i) + j, a.cols - j));
-    return {out, a.cols, stride};
+    return {out, stride};
   }
   // The transpose of the first so many rows, in squares of kWidth.
   Packed<T> pack_transposed(MatrixView<const T> a, Index rows) {
@@ -59,7 +60,7 @@ class Room {
 #pragma GCC unroll 16
         for (int r = 0; r < kWidth<T>; ++r) store(out + (j + r) * stride + i, square[r]);
       }
-    return {out, rows, stride};
+    return {out, stride};
   }
 
  private:
@@ -81,15 +82,14 @@ Scalars<T> columns_from(MatrixView<const T> a, Index step, Index first) {
   return {a.row(step) + first, 1, a.stride};
 }
 
-// out (Rows, columns) = sum_t scalars[., t] b[t, .] + before * out, for some vectors from column j on.
+// out = sum_t a[., t] b[t, .] + before * out, for V vectors from column j on.
 template <class T, int Rows, int V>
-inline void add_vectors(Index steps, Scalars<T> a, const T* b, Index stride, Index j, Index columns,
-                        MatrixView<T> out, T before) {
+inline void add_vectors(Index steps, Scalars<T> a, Packed<T> b, Index j, MatrixView<T> out, T before) {
   Vector<T> acc[Rows][V] = {};
   for (Index t = 0; t < steps; ++t) {
     Vector<T> lane[V];
 #pragma GCC unroll 2
-    for (int v = 0; v < V; ++v) lane[v] = load(b + t * stride + j + v * kWidth<T>);
+    for (int v = 0; v < V; ++v) lane[v] = load(b.data + t * b.stride + j + v * kWidth<T>);
     const T* const scalars = a.data + t * a.step;
 #pragma GCC unroll 8
     for (int r = 0; r < Rows; ++r) {
@@ -102,20 +102,19 @@ inline void add_vectors(Index steps, Scalars<T> a, const T* b, Index stride, Ind
   for (int r = 0; r < Rows; ++r)
 #pragma GCC unroll 2
     for (int v = 0; v < V; ++v) {
-      const Index at = j + v * kWidth<T>, left = columns - at;
+      const Index at = j + v * kWidth<T>, left = out.cols - at;
       T* const to = out.row(r) + at;
       store_part(to, before == T(0) ? acc[r][v] : acc[r][v] + before * load_part<T>(to, left), left);
     }
 }
 
-// The same for all columns of out, whose rows are as long as it says.
+// The same for all columns of out.
 template <class T, int Rows>
-inline void add_rows(Index steps, Scalars<T> a, const T* b, Index stride, MatrixView<T> out,
-                     T before = T(0)) {
+inline void add_rows(Index steps, Scalars<T> a, Packed<T> b, MatrixView<T> out, T before = T(0)) {
   Index j = 0;
   for (; j + kWidth<T> < out.cols; j += kVectors * kWidth<T>)
-    add_vectors<T, Rows, kVectors>(steps, a, b, stride, j, out.cols, out, before);
-  if (j < out.cols) add_vectors<T, Rows, 1>(steps, a, b, stride, j, out.cols, out, before);
+    add_vectors<T, Rows, kVectors>(steps, a, b, j, out, before);
+  if (j < out.cols) add_vectors<T, Rows, 1>(steps, a, b, j, out, before);
 }
 
 // body(first, number of rows as a constant), kRows at a time; the rest in the instances that fit.
@@ -191,15 +190,14 @@ void attend(Sight sight, const HeadImages<const T>& at, MatrixView<T> p, MatrixV
   in_rows(0, sight.length, [&](Index first, auto count) {
     constexpr int n = decltype(count)::value;
     const Index seen = sight.of_first(first + n);
-    add_rows<T, n>(at.q.cols, rows_from(at.q, first), keys.data, keys.stride,
-                   rows.block(0, 0, n, padded<T>(seen)));
+    add_rows<T, n>(at.q.cols, rows_from(at.q, first), keys, rows.block(0, 0, n, padded<T>(seen)));
     for (int r = 0; r < n; ++r) {
       const Index own = sight.of(first + r);
       softmax(rows.row(r), own);
       clear(rows.row(r) + padded<T>(own), rows.row(r) + padded<T>(seen));
       write_row(rows.row(r), own, p, first + r);
     }
-    add_rows<T, n>(seen, rows_from<T>(rows, 0), values.data, values.stride, phi.block(first, 0, n, phi.cols));
+    add_rows<T, n>(seen, rows_from<T>(rows, 0), values, phi.block(first, 0, n, phi.cols));
   });
   clear_rows(p, sight.length);
   clear_rows(phi, sight.length);
@@ -217,11 +215,11 @@ void derivative(Sight sight, const HeadImages<const T>& at, const HeadImages<con
     constexpr int n = decltype(count)::value;
     const Index seen = sight.of_first(first + n);
     const MatrixView<T> here = rows.block(0, 0, n, padded<T>(seen)), out = dphi.block(first, 0, n, dphi.cols);
-    add_rows<T, n>(at.q.cols, rows_from(along.q, first), keys.data, keys.stride, here);
-    add_rows<T, n>(at.q.cols, rows_from(at.q, first), moved_keys.data, keys.stride, here, T(1));
+    add_rows<T, n>(at.q.cols, rows_from(along.q, first), keys, here);
+    add_rows<T, n>(at.q.cols, rows_from(at.q, first), moved_keys, here, T(1));
     for (int r = 0; r < n; ++r) bend(p, first + r, sight.of(first + r), here.row(r), here.cols);
-    add_rows<T, n>(seen, rows_from<T>(rows, 0), values.data, values.stride, out);
-    add_rows<T, n>(seen, rows_from(p, first), moved_values.data, values.stride, out, T(1));
+    add_rows<T, n>(seen, rows_from<T>(rows, 0), values, out);
+    add_rows<T, n>(seen, rows_from(p, first), moved_values, out, T(1));
   });
   clear_rows(dphi, sight.length);
 }
@@ -238,18 +236,17 @@ void adjoint(Sight sight, const HeadImages<const T>& at, MatrixView<const T> p, 
     constexpr int n = decltype(count)::value;
     const Index seen = sight.of_first(first + n);
     const MatrixView<T> rows = c.block(first, 0, n, padded<T>(seen));
-    add_rows<T, n>(g.cols, rows_from(g, first), values.data, values.stride, rows);
+    add_rows<T, n>(g.cols, rows_from(g, first), values, rows);
     for (int r = 0; r < n; ++r) bend(p, first + r, sight.of(first + r), rows.row(r), c.cols);
-    add_rows<T, n>(seen, rows_from<T>(rows, 0), keys.data, keys.stride,
-                   back.q.block(first, 0, n, back.q.cols));
+    add_rows<T, n>(seen, rows_from<T>(rows, 0), keys, back.q.block(first, 0, n, back.q.cols));
   });
   in_rows(0, length, [&](Index first, auto count) {
     constexpr int n = decltype(count)::value;
     const Index from = sight.causal ? first : 0;  // earlier tokens do not see these
-    add_rows<T, n>(length - from, columns_from<T>(c, from, first), queries.data + from * queries.stride,
-                   queries.stride, back.k.block(first, 0, n, back.k.cols), before);
-    add_rows<T, n>(length - from, columns_from(p, from, first), asked.data + from * asked.stride,
-                   asked.stride, back.v.block(first, 0, n, back.v.cols), before);
+    add_rows<T, n>(length - from, columns_from<T>(c, from, first), queries.from(from),
+                   back.k.block(first, 0, n, back.k.cols), before);
+    add_rows<T, n>(length - from, columns_from(p, from, first), asked.from(from),
+                   back.v.block(first, 0, n, back.v.cols), before);
   });
   clear_rows(back.q, length);
   if (before != T(0)) return;

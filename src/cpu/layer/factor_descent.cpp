@@ -61,13 +61,12 @@ Index AdamDescent::Moving::tiles() const { return tile_count(value.rows() * valu
 
 void AdamDescent::Moving::step(Index item, const AdamStep& by) {
   const Tile tile = tile_at(value.rows() * value.cols(), kTile, item);
-  float* const v = value.data() + tile.begin;
-  float* const m = mean.data() + tile.begin;
-  float* const s = square.data() + tile.begin;
-  float* const a = averaged.data() + tile.begin;
-  const float* const from = gradient.data() + tile.begin;
+  float* __restrict const v = value.data() + tile.begin;
+  float* __restrict const m = mean.data() + tile.begin;
+  float* __restrict const s = square.data() + tile.begin;
+  float* __restrict const a = averaged.data() + tile.begin;
+  const float* __restrict const from = gradient.data() + tile.begin;
   const auto [unit, along, per_square, share] = by;
-#pragma GCC ivdep
   for (Index i = 0; i < tile.size; ++i) {
     const float g = unit * from[i];
     m[i] += (1 - kMean) * (g - m[i]);
@@ -95,7 +94,7 @@ void AdamDescent::Room::fit(Index rows, const Map& map) {
 }
 
 void AdamDescent::make_room(Index rows) {
-  if (x_.rows() == rows) return;
+  if (x_.rows() == rows && x_.cols() > 0) return;
   x_ = Matrix<float>(rows, examples_.x.cols);
   left_ = Matrix<float>(rows, examples_.y.cols);
   phi_ = Matrix<float>(rows, head_ranks_.value_columns());
