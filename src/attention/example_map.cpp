@@ -49,9 +49,9 @@ std::vector<typename ExampleMap<T>::Block> ExampleMap<T>::blocks(Index first, In
 
 template <class T>
 void ExampleMap<T>::normalise(Index example, Out logits) const {
-  const Index size = length(example);
+  const Sight sees = sight(example);
   for (Index a = 0; a < tokens_; ++a) {
-    const Index seen = a >= size ? 0 : common_.mask == Mask::causal ? a + 1 : size;
+    const Index seen = sees.of(a);
     if (seen > 0) softmax_row(logits.row(a), seen);
     std::fill(logits.row(a) + seen, logits.row(a) + tokens_, T(0));
   }
@@ -72,17 +72,19 @@ void ExampleMap<T>::turn(Out z, Index parts, T sign) const {
 }
 
 template <class T>
-void ExampleMap<T>::write_constant(Out phi) const {
+void ExampleMap<T>::write_constant(Index first, Out phi) const {
   for (Index row = 0; row < phi.rows; ++row)
-    phi(row, phi.cols - 1) = row % tokens_ < length(row / tokens_) ? T(1) : T(0);
+    phi(row, phi.cols - 1) = row % tokens_ < length(first + row / tokens_) ? T(1) : T(0);
 }
 
 template <class T>
-void ExampleMap<T>::add_in_order(const std::vector<Matrix<T>>& parts, Out out) {
-  copy_rows(parts[0].view(), out);
-  for (std::size_t part = 1; part < parts.size(); ++part)
-    for (Index i = 0; i < out.rows; ++i)
-      for (Index j = 0; j < out.cols; ++j) out(i, j) += parts[part](i, j);
+void ExampleMap<T>::add_in_order(const Matrix<T>& parts, Out out) {
+  copy_rows(parts.view().block(0, 0, out.rows, out.cols), out);
+  for (Index row = out.rows; row < parts.rows(); ++row) {
+    const T* const from = parts.view().row(row);
+    T* const to = out.row(row % out.rows);
+    for (Index j = 0; j < out.cols; ++j) to[j] += from[j];
+  }
 }
 
 Matrix<double> apply_in_parts(MatrixView<const double> x, Index tokens, const std::vector<Index>& lengths,

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "attention/one_head.hpp"
 #include "base/parallel.hpp"
 #include "headlens/variant.hpp"
 #include "linalg/matrix.hpp"
@@ -54,45 +55,55 @@ class ExampleMap {
     return attention(p.view(), example, head);
   }
 
- protected:
   struct Block {
     Index first, count;  // examples
   };
-  // x (n k, d), kept as a view. lengths: tokens of every example; empty where all have k.
-  ExampleMap(In x, Index tokens, std::vector<Index> lengths, ExampleMapShape shape, int threads);
-
   std::vector<Block> blocks(Index first, Index count) const;
   std::vector<Block> blocks() const { return blocks(0, x_.rows / tokens_); }
-  // work(block, its number); blocks write rows of their own.
+  // work(block, its number, worker); blocks write rows of their own.
   template <class Work>
   void over_blocks(Work&& work) const {
     const std::vector<Block> all = blocks();
     parallel_for(threads_, static_cast<Index>(all.size()),
-                 [&](Index b, int) { work(all[static_cast<std::size_t>(b)], b); });
+                 [&](Index b, int worker) { work(all[static_cast<std::size_t>(b)], b, worker); });
   }
+  // The rows of a block, of a matrix with a row per token and of the attention of all heads.
+  template <class U>
+  MatrixView<U> rows_of(MatrixView<U> a, Block here) const {
+    return a.block(here.first * tokens_, 0, here.count * tokens_, a.cols);
+  }
+  template <class U>
+  MatrixView<U> attention_of(MatrixView<U> p, Block here) const {
+    const Index rows = heads() * tokens_;
+    return p.block(here.first * rows, 0, here.count * rows, tokens_);
+  }
+
+ protected:
+  // x (n k, d), kept as a view. lengths: tokens of every example; empty where all have k.
+  ExampleMap(In x, Index tokens, std::vector<Index> lengths, ExampleMapShape shape, int threads);
+
   // start(block), then head(example, i) for every head of the examples of the block.
   template <class Start, class Head>
   void over_heads(Start&& start, Head&& head) const {
-    over_blocks([&](Block here, Index) {
+    over_blocks([&](Block here, Index, int) {
       start(here);
       for (Index example = here.first; example < here.first + here.count; ++example)
         for (Index i = 0; i < heads(); ++i) head(example, i);
     });
   }
-  template <class U>
-  MatrixView<U> rows_of(MatrixView<U> a, Block here) const {
-    return a.block(here.first * tokens_, 0, here.count * tokens_, a.cols);
-  }
   In tokens_of(Block here) const { return rows_of(x_, here); }
 
+  Sight sight(Index example) const { return {tokens_, length(example), common_.mask == Mask::causal}; }
   // logits (k, k) of one head become its attention: zero where a token is not seen, and in rows of padding.
   void normalise(Index example, Out logits) const;
   // The first so many parts of rank columns turn by the angles of their token, or back with sign -1. z: rows
   // of whole examples.
   void turn(Out z, Index parts, T sign) const;
   // The last column of phi, of layers with biases: 1, and 0 in rows of padding.
-  void write_constant(Out phi) const;
-  static void add_in_order(const std::vector<Matrix<T>>& parts, Out out);
+  void write_constant(Out phi) const { write_constant(0, phi); }
+  void write_constant(Index first, Out phi) const;  // of rows from this example on
+  // The sum of matrices of the shape of out, one below the other.
+  static void add_in_order(const Matrix<T>& parts, Out out);
 
   In x_;
   Index tokens_;

@@ -1,8 +1,8 @@
 #include "attention/factored_head_map.hpp"
 
+#include <algorithm>
 #include <utility>
 
-#include "attention/attention_map.hpp"
 #include "base/parallel.hpp"
 #include "linalg/blas.hpp"
 #include "linalg/tiles.hpp"
@@ -10,11 +10,16 @@
 namespace headlens {
 namespace {
 
-constexpr Index kGroups = 16;  // sums over examples are taken in so many parts
+// Sums over examples are taken in so many parts: as many as threads may want, and fewer where they are more
+// than malloc keeps for the next time.
+constexpr Index kGroups = 16, kFewGroups = 8;
+constexpr double kPartBytes = 32e6;
 
 template <class T>
-MatrixView<T> columns(MatrixView<T> z, Index row, Index tokens, Index first, Index count) {
-  return z.block(row, first, tokens, count);
+Index groups_for(Index rows, Index columns) {
+  const double part =
+      static_cast<double>(sizeof(T)) * static_cast<double>(std::max<Index>(1, rows * columns));
+  return static_cast<Index>(std::clamp(kPartBytes / part, double{kFewGroups}, double{kGroups}));
 }
 
 }  // namespace
@@ -22,7 +27,11 @@ MatrixView<T> columns(MatrixView<T> z, Index row, Index tokens, Index first, Ind
 template <class T>
 FactoredHeadMap<T>::FactoredHeadMap(In x, Index tokens, FactoredHeadShape shape,
                                     const std::vector<Index>& lengths, int threads)
-    : ExampleMap<T>(x, tokens, lengths, shape.common, threads), shape_(std::move(shape)) {}
+    : ExampleMap<T>(x, tokens, lengths, shape.common, threads), shape_(std::move(shape)) {
+  Index columns = 0;
+  for (const HeadColumns& head : shape_.heads) columns = std::max({columns, head.logits, head.values});
+  room_ = one_.room(tokens, columns);
+}
 
 // Whether a head is the first of those that share its keys and values.
 template <class T>
@@ -40,89 +49,80 @@ void FactoredHeadMap<T>::images(In parameters, Block here, Out z) const {
 }
 
 template <class T>
-void FactoredHeadMap<T>::evaluate(In parameters, Out z, Out p, Out phi) const {
-  const Index k = this->tokens_;
-  const In read = z;
-  const auto head = [&](Index example, Index i) {
-    const HeadColumns& c = shape_.heads[static_cast<std::size_t>(i)];
-    const Index row = example * k;
-    const Out weights = this->attention(p, example, i);
-    gemm(Trans::no, Trans::yes, T(1), columns(read, row, k, c.q, c.logits),
-         columns(read, row, k, c.k, c.logits), T(0), weights);
-    this->normalise(example, weights);
-    gemm(Trans::no, Trans::no, T(1), In(weights), columns(read, row, k, c.v, c.values), T(0),
-         columns(phi, row, k, c.o, c.values));
-  };
-  this->over_heads([&](Block here) { images(parameters, here, this->rows_of(z, here)); }, head);
-  if (shape_.constant) this->write_constant(phi);
+template <class U>
+HeadImages<U> FactoredHeadMap<T>::of_head(MatrixView<U> z, Index example, Index head) const {
+  const HeadColumns& c = shape_.heads[static_cast<std::size_t>(head)];
+  const MatrixView<U> rows = z.block(example * this->tokens_, 0, this->tokens_, z.cols);
+  return {rows.block(0, c.q, rows.rows, c.logits), rows.block(0, c.k, rows.rows, c.logits),
+          rows.block(0, c.v, rows.rows, c.values)};
+}
+template <class T>
+template <class U>
+MatrixView<U> FactoredHeadMap<T>::share_of(MatrixView<U> phi, Index example, Index head) const {
+  const HeadColumns& c = shape_.heads[static_cast<std::size_t>(head)];
+  return phi.block(example * this->tokens_, c.o, this->tokens_, c.values);
 }
 
-// dl (k, k) is room to work in; dz the rows of the example alone.
 template <class T>
-void FactoredHeadMap<T>::derivative_of(Index example, Index head, In z, In dz, In p, Out dl, Out dphi) const {
-  const HeadColumns& c = shape_.heads[static_cast<std::size_t>(head)];
-  const Index k = this->tokens_, row = example * k;
-  const In weights = this->attention(p, example, head);
-  gemm(Trans::no, Trans::yes, T(1), columns(dz, 0, k, c.q, c.logits), columns(z, row, k, c.k, c.logits), T(0),
-       dl);
-  gemm(Trans::no, Trans::yes, T(1), columns(z, row, k, c.q, c.logits), columns(dz, 0, k, c.k, c.logits), T(1),
-       dl);
-  softmax_derivative<T>(weights, dl);
-  const Out out = columns(dphi, row, k, c.o, c.values);
-  gemm(Trans::no, Trans::no, T(1), In(dl), columns(z, row, k, c.v, c.values), T(0), out);
-  gemm(Trans::no, Trans::no, T(1), weights, columns(dz, 0, k, c.v, c.values), T(1), out);
+void FactoredHeadMap<T>::evaluate(Block here, In parameters, Out z, Out p, Out phi) const {
+  images(parameters, here, z);
+  Buffer<T> work(room_);
+  for (Index e = 0; e < here.count; ++e)
+    for (Index i = 0; i < this->heads(); ++i)
+      one_.attend(this->sight(here.first + e), of_head(In(z), e, i), this->attention(p, e, i),
+                  share_of(phi, e, i), work.data());
+  if (shape_.constant) this->write_constant(here.first, phi);
+}
+
+template <class T>
+void FactoredHeadMap<T>::evaluate(In parameters, Out z, Out p, Out phi) const {
+  this->over_blocks([&](Block here, Index, int) {
+    evaluate(here, parameters, this->rows_of(z, here), this->attention_of(p, here), this->rows_of(phi, here));
+  });
 }
 
 template <class T>
 void FactoredHeadMap<T>::derivative(In z, In p, In dparameters, Out dphi) const {
-  const Index k = this->tokens_;
-  this->over_blocks([&](Block here, Index) {
-    Matrix<T> moved(here.count * k, this->columns()), dl(k, k);
+  this->over_blocks([&](Block here, Index, int) {
+    Matrix<T> moved(here.count * this->tokens_, this->columns());
     images(dparameters, here, moved.view());
     const In dz = std::as_const(moved).view();
+    Buffer<T> work(room_);
     for (Index e = 0; e < here.count; ++e)
-      for (Index i = 0; i < this->heads(); ++i)
-        derivative_of(here.first + e, i, z, dz.block(e * k, 0, k, dz.cols), p, dl.view(), dphi);
-    for (Index row = here.first * k; row < (here.first + here.count) * k && shape_.constant; ++row)
-      dphi(row, dphi.cols - 1) = 0;
+      for (Index i = 0; i < this->heads(); ++i) {
+        const Index example = here.first + e;
+        one_.derivative(this->sight(example), of_head(z, example, i), of_head(dz, e, i),
+                        this->attention(p, example, i), share_of(dphi, example, i), work.data());
+      }
+    const Out rows = this->rows_of(dphi, here);
+    for (Index row = 0; row < rows.rows && shape_.constant; ++row) rows(row, rows.cols - 1) = 0;
   });
 }
 
-// back (k, columns): what the shares g of one example ask of the images of its tokens.
 template <class T>
-void FactoredHeadMap<T>::take_back(In z, In p, In g, Index example, Out back) const {
-  const Index k = this->tokens_, row = example * k;
-  Matrix<T> c(k, k);
-  const In bent = std::as_const(c).view();
-  for (Index i = 0; i < this->heads(); ++i) {
-    const HeadColumns& at = shape_.heads[static_cast<std::size_t>(i)];
-    const T before = leads(i) ? T(0) : T(1);  // the first head of a group overwrites
-    const In weights = this->attention(p, example, i), out = columns(g, row, k, at.o, at.values);
-    gemm(Trans::no, Trans::yes, T(1), out, columns(z, row, k, at.v, at.values), T(0), c.view());
-    softmax_derivative<T>(weights, c.view());
-    gemm(Trans::no, Trans::no, T(1), bent, columns(z, row, k, at.k, at.logits), T(0),
-         columns(back, 0, k, at.q, at.logits));
-    gemm(Trans::yes, Trans::no, T(1), bent, columns(z, row, k, at.q, at.logits), before,
-         columns(back, 0, k, at.k, at.logits));
-    gemm(Trans::yes, Trans::no, T(1), weights, out, before, columns(back, 0, k, at.v, at.values));
-  }
+void FactoredHeadMap<T>::take_back(Block here, In z, In p, In g, Out back) const {
+  Buffer<T> work(room_);
+  for (Index e = 0; e < here.count; ++e)
+    for (Index i = 0; i < this->heads(); ++i)
+      one_.adjoint(this->sight(here.first + e), of_head(z, e, i), this->attention(p, e, i), share_of(g, e, i),
+                   of_head(back, e, i), leads(i) ? T(0) : T(1), work.data());
+  this->turn(back, shape_.turned, T(-1));
 }
 
 template <class T>
 void FactoredHeadMap<T>::adjoint(In z, In p, In g, Out dparameters) const {
-  const Index k = this->tokens_, examples = this->x_.rows / k, width = tile_count(examples, kGroups);
-  std::vector<Matrix<T>> parts(static_cast<std::size_t>(tile_count(examples, width)));
-  parallel_for(this->threads_, static_cast<Index>(parts.size()), [&](Index group, int) {
+  const Index k = this->tokens_, d = this->x_.cols, examples = this->x_.rows / k,
+              width = tile_count(examples, groups_for<T>(d, this->columns())),
+              groups = tile_count(examples, width);
+  Matrix<T> parts(groups * d, this->columns());
+  parallel_for(this->threads_, groups, [&](Index group, int) {
     const Tile tile = tile_at(examples, width, group);
-    Matrix<T>& part = parts[static_cast<std::size_t>(group)] = Matrix<T>(this->x_.cols, this->columns());
     Matrix<T> back;
     for (const Block& here : this->blocks(tile.begin, tile.size)) {
       if (back.rows() != here.count * k) back = Matrix<T>(here.count * k, this->columns());
-      for (Index e = 0; e < here.count; ++e)
-        take_back(z, p, g, here.first + e, back.view().block(e * k, 0, k, this->columns()));
-      this->turn(back.view(), shape_.turned, T(-1));
+      take_back(here, this->rows_of(z, here), this->attention_of(p, here), this->rows_of(g, here), back);
       gemm(Trans::yes, Trans::no, T(1), this->tokens_of(here), std::as_const(back).view(),
-           here.first == tile.begin ? T(0) : T(1), part.view());
+           here.first == tile.begin ? T(0) : T(1), parts.view().block(group * d, 0, d, parts.cols()));
     }
   });
   this->add_in_order(parts, dparameters);

@@ -59,7 +59,7 @@ void VariantMap<T>::evaluate(In parameters, Out z, Out p, Out phi) const {
 template <class T>
 void VariantMap<T>::values(In w, Out v) const {
   const Index d = shape_.dim, e = w.cols;
-  this->over_blocks([&](Block here, Index) {
+  this->over_blocks([&](Block here, Index, int) {
     const Index row = here.first * this->tokens_, rows = here.count * this->tokens_;
     for (Index i = 0; i < shape_.heads; ++i)
       gemm(Trans::no, Trans::no, T(1), this->x_.block(row, 0, rows, d), w.block(i * d, 0, d, e), T(0),
@@ -70,7 +70,7 @@ void VariantMap<T>::values(In w, Out v) const {
 template <class T>
 void VariantMap<T>::derivative(In z, In p, In v, In dparameters, Out df) const {
   const Index k = this->tokens_, e = df.cols;
-  this->over_blocks([&](Block here, Index) {
+  this->over_blocks([&](Block here, Index, int) {
     Matrix<T> moved(here.count * k, shape_.columns()), dl(k, k);
     images(dparameters, here, moved.view());
     const In dz = std::as_const(moved).view();
@@ -109,8 +109,9 @@ void VariantMap<T>::take_back(In z, Index example, Index head, In c, Index row, 
 template <class T>
 void VariantMap<T>::adjoint(In z, In p, In v, In g, Out dparameters) const {
   const Index k = this->tokens_, d = shape_.dim, e = g.cols, columns = shape_.columns();
-  std::vector<Matrix<T>> parts(this->blocks().size());
-  this->over_blocks([&](Block here, Index b) {
+  const Index height = shape_.rows();
+  auto parts = Matrix<T>::zeros(static_cast<Index>(this->blocks().size()) * height, columns);
+  this->over_blocks([&](Block here, Index b, int) {
     Matrix<T> back(here.count * k, columns), c(k, k);
     for (Index n = 0; n < here.count; ++n)
       for (Index i = 0; i < shape_.heads; ++i) {
@@ -120,9 +121,9 @@ void VariantMap<T>::adjoint(In z, In p, In v, In g, Out dparameters) const {
         take_back(z, here.first + n, i, std::as_const(c).view(), n * k, back.view());
       }
     this->turn(back.view(), 2 * shape_.heads, T(-1));
-    Matrix<T>& part = parts[static_cast<std::size_t>(b)] = Matrix<T>::zeros(shape_.rows(), columns);
+    const Out part = parts.view().block(b * height, 0, height, columns);
     gemm(Trans::yes, Trans::no, T(1), this->x_.block(here.first * k, 0, here.count * k, d),
-         std::as_const(back).view(), T(0), part.view().block(0, 0, d, columns));
+         std::as_const(back).view(), T(0), part.block(0, 0, d, columns));
     for (Index row = 0; row < back.rows() && shape_.rows() > d; ++row)
       for (Index j = 0; j < columns; ++j) part(d, j) += back(row, j);
   });

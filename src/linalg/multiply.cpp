@@ -1,5 +1,11 @@
 #include "linalg/multiply.hpp"
 
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <utility>
+#include <vector>
+
 #include "base/parallel.hpp"
 #include "headlens/error.hpp"
 #include "linalg/tiles.hpp"
@@ -9,6 +15,10 @@ namespace {
 
 constexpr Index kTileRows = 256;
 constexpr Index kTileCols = 512;
+
+// Parts of a tall product: tiles and parts together are enough for some threads, and a part has rows enough
+// that packing its factors is little beside their product.
+constexpr Index kTallItems = 16, kPartRows = 256;
 
 // Small enough for OpenBLAS's kernels that do not pack A: with the few columns of X, packing would cost as
 // much as multiplying.
@@ -39,6 +49,51 @@ void multiply_of(Trans trans_a, Trans trans_b, T alpha, MatrixView<const T> a, M
          c.block(i.begin, j.begin, i.size, j.size));
   });
 }
+
+// A tall product cut into tiles of C and parts of the rows. The first part goes to C, the others to arrays of
+// their own, and whoever ends the last part of a tile adds these to C, in order.
+class PartedProduct {
+ public:
+  PartedProduct(const TallProduct& of, Index parts)
+      : of_(of),
+        across_(tile_count(of.c.cols, kTileCols)),
+        parts_(std::clamp<Index>(parts, 1, std::max<Index>(1, of.a.rows / kPartRows))),
+        others_((parts_ - 1) * of.c.rows, of.c.cols),
+        ended_(static_cast<std::size_t>(tall_tiles(of))) {}
+  static Index tall_tiles(const TallProduct& of) {
+    return tile_count(of.c.rows, kTileRows) * tile_count(of.c.cols, kTileCols);
+  }
+  Index items() const { return parts_ * tiles(); }
+  void work(Index item) {
+    const Index tile = item % tiles(), part = item / tiles();
+    const Tile i = tile_at(of_.c.rows, kTileRows, tile / across_),
+               j = tile_at(of_.c.cols, kTileCols, tile % across_),
+               rows = tile_at(of_.a.rows, (of_.a.rows + parts_ - 1) / parts_, part);
+    gemm(Trans::yes, Trans::no, 1.0f, of_.a.block(rows.begin, i.begin, rows.size, i.size),
+         of_.b.block(rows.begin, j.begin, rows.size, j.size), 0.0f, sum_of(part, i, j));
+    if (++ended_[static_cast<std::size_t>(tile)] == parts_) add_parts(i, j);
+  }
+
+ private:
+  Index tiles() const { return static_cast<Index>(ended_.size()); }
+  MatrixView<float> sum_of(Index part, Tile i, Tile j) {
+    return part == 0 ? of_.c.block(i.begin, j.begin, i.size, j.size)
+                     : others_.view().block((part - 1) * of_.c.rows + i.begin, j.begin, i.size, j.size);
+  }
+  void add_parts(Tile i, Tile j) {
+    const MatrixView<float> sum = sum_of(0, i, j);
+    for (Index part = 1; part < parts_; ++part) {
+      const MatrixView<float> other = sum_of(part, i, j);
+      for (Index row = 0; row < i.size; ++row)
+        for (Index col = 0; col < j.size; ++col) sum(row, col) += other(row, col);
+    }
+  }
+
+  TallProduct of_;
+  Index across_, parts_;
+  Matrix<float> others_;
+  std::vector<std::atomic<Index>> ended_;  // parts of every tile
+};
 
 // y += op(a) x, where op(a) is one tile high and the summed dimension is cut into chunks.
 template <class T>
@@ -85,6 +140,29 @@ void multiply(Trans trans_a, Trans trans_b, double alpha, MatrixView<const doubl
 void multiply(Trans trans_a, Trans trans_b, float alpha, MatrixView<const float> a, MatrixView<const float> b,
               float beta, MatrixView<float> c, int threads) {
   multiply_of(trans_a, trans_b, alpha, a, b, beta, c, threads);
+}
+
+void multiply_tall(const std::vector<TallProduct>& all, int threads) {
+  Index tiles = 1;
+  double flops = 0;
+  for (const TallProduct& each : all) {
+    ensure(each.a.rows == each.b.rows && each.c.rows == each.a.cols && each.c.cols == each.b.cols,
+           "multiply_tall: into (", each.c.rows, " x ", each.c.cols, ") from (", each.a.rows, " x ",
+           each.a.cols, ") and (", each.b.rows, " x ", each.b.cols, ")");
+    tiles += PartedProduct::tall_tiles(each);
+    flops += 2.0 * double(each.c.rows) * double(each.c.cols) * double(each.a.rows);
+  }
+  std::vector<std::unique_ptr<PartedProduct>> products;
+  std::vector<std::pair<PartedProduct*, Index>> items;
+  for (const TallProduct& each : all) {
+    products.push_back(std::make_unique<PartedProduct>(each, kTallItems / tiles + 1));
+    for (Index item = 0; item < products.back()->items(); ++item)
+      items.emplace_back(products.back().get(), item);
+  }
+  parallel_for(threads_for(flops, threads), static_cast<Index>(items.size()), [&](Index i, int) {
+    const auto [product, item] = items[static_cast<std::size_t>(i)];
+    product->work(item);
+  });
 }
 
 void multiply_symmetric(Triangle stored, MatrixView<const double> a, MatrixView<const double> x,

@@ -254,5 +254,136 @@ TEST(FactorDescent, FirstStepGoesAgainstTheGradient) {
   }
 }
 
+// Adam in double, with the gradient of |F - Y|^2 / |Y|^2 by the map in double.
+struct PlainAdam {
+  Matrix<double> value, mean, square;
+  Matrix<double> slopes;  // of every entry, the least size so far relative to the largest of its step
+
+  explicit PlainAdam(const Matrix<double>& start)
+      : value(copy_of(start)),
+        mean(Matrix<double>::zeros(start.rows(), start.cols())),
+        square(Matrix<double>::zeros(start.rows(), start.cols())),
+        slopes(Matrix<double>::zeros(start.rows(), start.cols())) {
+    for (Index i = 0; i < start.rows() * start.cols(); ++i) slopes.data()[i] = 1;
+  }
+  void step(int t, double rate, const Matrix<double>& gradient) {
+    double largest = 0;
+    for (Index i = 0; i < value.rows() * value.cols(); ++i)
+      largest = std::max(largest, std::abs(gradient.data()[i]));
+    for (Index i = 0; i < value.rows() * value.cols(); ++i) {
+      const double g = gradient.data()[i];
+      slopes.data()[i] = std::min(slopes.data()[i], std::abs(g) / largest);
+      mean.data()[i] += 0.1 * (g - mean.data()[i]);
+      square.data()[i] += 0.02 * (g * g - square.data()[i]);
+      value.data()[i] -= rate * mean.data()[i] / (1 - std::pow(0.9, t)) /
+                         (std::sqrt(square.data()[i] / (1 - std::pow(0.98, t))) + 1e-8);
+    }
+  }
+};
+
+struct Learned {
+  std::vector<double> losses;
+  Matrix<double> parameters, o;
+};
+Learned plain_descent(const FactorInput& p, const backend::LayerExamples& examples, int steps, double rate) {
+  const FactorCase& c = p.shape;
+  const FactorMap<double> map(p.x.view(), c.tokens, c.ranks, c.lengths, 1);
+  PlainAdam parameters(p.parameters), o(p.o);
+  Matrix<double> z = map.make_activations(), attention = map.make_attention(), phi = map.make_phi(),
+                 slope = map.make_phi(), slope_o(p.o.rows(), p.o.cols()),
+                 slope_parameters(c.dim, p.parameters.cols());
+  Learned out;
+  const double labels = squared_norm(p.y);
+  for (int t = 1; t <= steps; ++t) {
+    map.evaluate(parameters.value, z, attention, phi);
+    Matrix<double> left = product(Trans::no, Trans::no, phi, o.value);
+    add(-1.0, p.y, left);
+    for (Index i = 0; i < left.rows() && examples.seen.rows > 0; ++i)
+      for (Index j = 0; j < left.cols(); ++j) left(i, j) *= examples.seen(i, j);
+    out.losses.push_back(squared_norm(left) / labels);
+    gemm(Trans::yes, Trans::no, 2 / labels, phi, left, 0.0, slope_o.view());
+    gemm(Trans::no, Trans::yes, 2 / labels, left, o.value, 0.0, slope.view());
+    map.adjoint(z, attention, slope, slope_parameters);
+    parameters.step(t, rate, slope_parameters);
+    o.step(t, rate, slope_o);
+  }
+  // Entries whose slopes float does not know well are not compared.
+  const auto known = [](PlainAdam& adam) {
+    for (Index i = 0; i < adam.value.rows() * adam.value.cols(); ++i)
+      if (adam.slopes.data()[i] < 1e-2) adam.value.data()[i] = std::nan("");
+    return std::move(adam.value);
+  };
+  out.parameters = known(parameters);
+  out.o = known(o);
+  return out;
+}
+
+Learned descent_of(const FactorInput& p, const backend::LayerExamples& examples, int steps, double rate,
+                   int threads) {
+  AdamDescent descent(examples, p.shape.ranks, {copy_of(p.parameters), copy_of(p.o)}, threads);
+  std::vector<Index> all;
+  for (Index i = 0; i < p.shape.examples; ++i) all.push_back(i);
+  Learned out;
+  for (int t = 1; t <= steps; ++t) out.losses.push_back(descent.step(all, rate));
+  backend::FactorValues values = descent.values();
+  out.parameters = std::move(values.parameters);
+  out.o = std::move(values.o);
+  return out;
+}
+
+// Shapes of several blocks, and labels of which some are missing.
+std::vector<FactorCase> descent_cases() {
+  std::vector<FactorCase> out = factor_cases();
+  out.push_back({150, 5, 6, 3, {{2, 3}, {1, 4}}});
+  out.push_back({33, 17, 9, 4, {{5, 5}, {3, 3}, true}});
+  FactorCase padded{60, 9, 6, 3, {{3, 3, 2, 2}, {1, 1, 2, 2}, false, false, {}, 2}};
+  for (Index i = 0; i < padded.examples; ++i) padded.lengths.push_back(1 + i % 9);
+  out.push_back(padded);
+  return out;
+}
+
+// Slopes are good to some 1e-6 of the largest, so steps of entries with a slope of 1e-2 of it to 1e-3.
+TEST(FactorDescent, TakesTheStepsOfAdamInDouble) {
+  constexpr int kSteps = 3;
+  constexpr double kRate = 1e-3;
+  for (const FactorCase& c : descent_cases())
+    for (const bool partial : {false, true}) {
+      FactorInput p(c, 11);
+      Matrix<double> seen(p.y.rows(), p.y.cols());
+      for (Index i = 0; i < seen.rows() * seen.cols(); ++i) {
+        seen.data()[i] = i % 3 == 0 ? 0 : 1;
+        if (partial) p.y.data()[i] *= seen.data()[i];
+      }
+      backend::LayerExamples examples = p.examples();
+      if (partial) examples.seen = seen.view();
+      const Learned expected = plain_descent(p, examples, kSteps, kRate),
+                    found = descent_of(p, examples, kSteps, kRate, 2);
+      for (std::size_t t = 0; t < kSteps; ++t)
+        EXPECT_NEAR(found.losses[t], expected.losses[t], 1e-5 * (1 + expected.losses[t]));
+      const auto compare = [&](const Matrix<double>& a, const Matrix<double>& b) {
+        for (Index i = 0; i < a.rows() * a.cols(); ++i)
+          if (!std::isnan(b.data()[i])) {
+            EXPECT_NEAR(a.data()[i], b.data()[i], 1e-3 * kSteps * kRate + 1e-6);
+          }
+      };
+      compare(found.parameters, expected.parameters);
+      compare(found.o, expected.o);
+    }
+}
+
+TEST(FactorDescent, ThreadsDoNotChangeABit) {
+  for (const FactorCase& c : descent_cases()) {
+    const FactorInput p(c, 12);
+    const Learned one = descent_of(p, p.examples(), 3, 1e-2, 1);
+    for (const int threads : {2, 5}) {
+      const Learned other = descent_of(p, p.examples(), 3, 1e-2, threads);
+      EXPECT_EQ(one.losses, other.losses);
+      for (Index i = 0; i < one.parameters.rows() * one.parameters.cols(); ++i)
+        ASSERT_EQ(one.parameters.data()[i], other.parameters.data()[i]);
+      for (Index i = 0; i < one.o.rows() * one.o.cols(); ++i) ASSERT_EQ(one.o.data()[i], other.o.data()[i]);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace headlens::cpu

@@ -179,6 +179,28 @@ TEST(Multiply, MatchesTripleLoopAndIgnoresThreads) {
     }
 }
 
+// Few and many tiles, few and many rows: one part and several.
+TEST(MultiplyTall, MatchesTripleLoopAndIgnoresThreads) {
+  for (const Index rows : {0, 1, 300, 5000})
+    for (const Index m : {1, 40, 300}) {
+      const auto a = random_matrix<float>(rows, m, "a"), b = random_matrix<float>(rows, 520, "b"),
+                 other = random_matrix<float>(rows, 3, "c");
+      Matrix<float> first(m, 520), second(3, m);
+      multiply_tall({{a, b, first}, {other, a, second}}, 1);
+      const double eps = std::numeric_limits<float>::epsilon();
+      expect_product(as_double(first), transposed(as_double(a)), as_double(b), eps);
+      expect_product(as_double(second), transposed(as_double(other)), as_double(a), eps);
+      for (const int threads : kThreadCounts) {
+        Matrix<float> c(m, 520), d(3, m);
+        multiply_tall({{a, b, c}, {other, a, d}}, threads);
+        EXPECT_TRUE(same_bits(first, c)) << rows << " " << m << " threads " << threads;
+        EXPECT_TRUE(same_bits(second, d)) << rows << " " << m << " threads " << threads;
+      }
+    }
+  Matrix<float> a(3, 4), b(5, 2), c(4, 2);
+  EXPECT_THROW(multiply_tall({{a, b, c}}, 1), Bug);
+}
+
 TEST(MultiplySymmetric, ReadsOneTriangleAndIgnoresThreads) {
   for (const Index n : {1, 63, 64, 65, 257, 300, 700})
     for (const Index q : {1, 3, 32}) {

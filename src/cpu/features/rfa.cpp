@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "cpu/instruction_sets.hpp"
+#include "base/instruction_sets.hpp"
 #include "headlens/error.hpp"
 
 namespace headlens::cpu {

@@ -1,31 +1,14 @@
-// The body of the feature map, compiled once per instruction set. The including file defines HEADLENS_ISA
-// (the namespace, so that the linker never mixes instruction sets), HEADLENS_VECTOR_BYTES and HEADLENS_ROWS
-// (accumulator rows that fit its registers). Vectors are GCC/Clang vector extensions: the flags of the file
-// choose the instructions.
+// The body of the feature map, compiled once per instruction set. The including file defines HEADLENS_ISA,
+// HEADLENS_VECTOR_BYTES (base/vectors.hpp) and HEADLENS_ROWS (accumulator rows that fit its registers).
 #include <algorithm>
-#include <cstdint>
-#include <cstring>
 
+#include "base/vectors.hpp"
 #include "cpu/features/rfa.hpp"
 
 namespace headlens::cpu::HEADLENS_ISA {
 
-template <class T>
-struct Lanes;
-template <>
-struct Lanes<float> {
-  typedef float Vector __attribute__((vector_size(HEADLENS_VECTOR_BYTES)));
-  typedef std::int32_t Integers __attribute__((vector_size(HEADLENS_VECTOR_BYTES)));
-};
-template <>
-struct Lanes<double> {
-  typedef double Vector __attribute__((vector_size(HEADLENS_VECTOR_BYTES)));
-  typedef std::int64_t Integers __attribute__((vector_size(HEADLENS_VECTOR_BYTES)));
-};
-template <class T>
-using Vector = typename Lanes<T>::Vector;
-template <class T>
-constexpr int kWidth = HEADLENS_VECTOR_BYTES / static_cast<int>(sizeof(T));
+using namespace headlens::HEADLENS_ISA;
+
 // Vectors that a scalar meets before the next one is loaded.
 template <class T>
 constexpr int kVectors = kWidth<T> * 2 <= kLanes ? 2 : 1;
@@ -34,15 +17,6 @@ constexpr int kRows = HEADLENS_ROWS / kVectors<T>;
 // Rows when projecting queries: a divisor of kGroup, the sets that share each weight loaded.
 template <class T>
 constexpr int kQueryRows = kRows<T> >= kGroup ? kGroup : kGroup / 2;
-
-template <class T>
-inline Vector<T> load(const T* from) {
-  return *reinterpret_cast<const Vector<T>*>(from);
-}
-template <class T>
-inline void store(T* to, Vector<T> v) {
-  *reinterpret_cast<Vector<T>*>(to) = v;
-}
 
 // acc[r][v] = start[v] + sum_t lanes[t][v] * scalars[r * row_stride + t * step_stride], for `Rows` rows; then
 // finish(r, v, acc). The order of the sum is fixed, so results do not depend on how sets are grouped.
@@ -85,36 +59,6 @@ inline void multiply(Index rows, const T* start, const T* lanes, Index steps, co
                                   step_stride,
                                   [&](Index r, int v, Vector<T> acc) { finish(row + r, v, acc); });
   }
-}
-
-// 2^n from shifted = n + 1.5 * 2^(mantissa bits): n is in the low bits of the number.
-inline Vector<float> power_of_two(Vector<float> shifted) {
-  return (Vector<float>)(((Lanes<float>::Integers)shifted - 0x4B400000 + 127) << 23);
-}
-inline Vector<double> power_of_two(Vector<double> shifted) {
-  return (Vector<double>)(((Lanes<double>::Integers)shifted - 0x4338000000000000LL + 1023) << 52);
-}
-
-// exp to a few ulp: x = n ln 2 + r with |r| <= ln(2)/2, Taylor series of exp(r) to below one ulp, scaled by
-// 2^n. Results under the smallest normal number are flushed to zero, over the largest become infinite.
-template <class T>
-inline Vector<T> exponential(Vector<T> x) {
-  constexpr bool single = sizeof(T) == 4;
-  constexpr T low = single ? T(-87) : T(-708), high = single ? T(88) : T(709);
-  constexpr T magic = single ? T(0x1.8p23) : T(0x1.8p52);
-  constexpr T ln2_high = single ? T(0x1.62e4p-1) : T(0x1.62e42fefa38p-1);
-  constexpr T ln2_low = single ? T(0x1.7f7d1cp-20) : T(0x1.ef35793c7673p-45);
-  constexpr int terms = single ? 8 : 14;
-  const Vector<T> zero{}, lows = zero + low, highs = zero + high;
-  const Vector<T> inside = x < lows ? lows : (x > highs ? highs : x);
-  const Vector<T> shifted = inside * T(1.4426950408889634074) + magic;
-  const Vector<T> n = shifted - magic;
-  const Vector<T> r = (inside - n * ln2_high) - n * ln2_low;
-  Vector<T> sum = zero + T(1);
-  for (int k = terms - 1; k >= 1; --k) sum = sum * (r * T(1.0 / k)) + T(1);
-  const Vector<T> value = sum * power_of_two(shifted);
-  const Vector<T> infinite = zero + static_cast<T>(__builtin_inf());
-  return x < lows ? zero : (x > highs ? infinite : value);
 }
 
 // Turns scores (keys, kLanes) into weights; returns what the mixed keys are multiplied by, per lane, in

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/instruction_sets.hpp"
 #include "base/normal.hpp"
-#include "cpu/instruction_sets.hpp"
 #include "cpu/kernels/moments.hpp"
 #include "headlens/error.hpp"
 

@@ -13,7 +13,7 @@ namespace headlens::cuda {
 namespace {
 
 constexpr float kMean = 0.9f, kSquare = 0.98f, kSmall = 1e-8f;
-constexpr double kBatchShare = 0.1;                 // of the examples, more than a batch has
+constexpr double kBatchShare = 0.5;                 // of the examples, the most that a batch has
 constexpr double kBatchRows = 32768;                // where there are few
 constexpr double kLibraries = 512.0 * 1024 * 1024;  // workspaces of cuBLAS
 

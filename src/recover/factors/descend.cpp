@@ -15,6 +15,7 @@ namespace {
 
 constexpr Index kBatchRows = 3200, kPatience = 600;
 constexpr double kPlainDim = 384;  // coordinates up to which these do
+constexpr double kRateDim = 256;   // to which DescentOptions::rate belongs
 constexpr int kWarmUp = 100;
 constexpr int kLookEvery = 25;
 constexpr Index kLookedAt = 128;  // held-out examples
@@ -27,6 +28,8 @@ class Batches {
     std::iota(order_.begin(), order_.end(), Index{0});
     shuffle();
   }
+  Index size() const { return static_cast<Index>(size_); }
+  void grow_to(Index size) { size_ = static_cast<std::size_t>(size); }
   std::vector<Index> next() {
     if (at_ + size_ > order_.size()) shuffle();
     const auto from = order_.begin() + static_cast<std::ptrdiff_t>(at_);
@@ -52,10 +55,13 @@ Index with_dim(Index count, Index dim) {
   return static_cast<Index>(static_cast<double>(count) * ratio * ratio);
 }
 
-double rate_at(const DescentOptions& options, int step) {
+// A step of Adam moves every entry by about the rate, and entries are as large as 1 / sqrt(d). In more
+// coordinates than kRateDim the same share of an entry would be too small a step: descent overfits on the
+// way.
+double rate_at(const DescentOptions& options, Index dim, int step) {
   const double share = static_cast<double>(step) / options.most_steps;
-  return options.rate * std::min(1.0, (step + 1.0) / kWarmUp) *
-         (0.5 * (1 + std::cos(std::numbers::pi * share)) + 1e-3);
+  return options.rate * std::sqrt(std::max(1.0, kRateDim / static_cast<double>(dim))) *
+         std::min(1.0, (step + 1.0) / kWarmUp) * (0.5 * (1 + std::cos(std::numbers::pi * share)) + 1e-3);
 }
 
 // The course of a descent: is it still worth its steps?
@@ -80,9 +86,12 @@ class Course {
 };
 
 // The noise of the batches limits the error once the running mean of the values does much better than the
-// values. Descent then goes on from the mean at a quarter of the rate. Sooner would be wrong: a small rate on
-// the way to the plunge takes it away.
+// values. Descent then goes on from the mean with batches of four times as many examples, which halves the
+// noise; once a batch has sixteen times as many, or
+// half of all examples, at a quarter of the rate, which does the same and is slower.
+// Sooner would be wrong: a small rate on the way to the plunge takes it away.
 constexpr double kNoisy = 0.7, kSlower = 0.25;
+constexpr Index kLarger = 4, kLargest = 16, kLargestShare = 2;
 
 // Where a descent is: its values, or their running mean where that is better.
 struct Place {
@@ -157,7 +166,7 @@ class Descent {
                                                              effort_.context());
   }
   void step() {
-    const double squares = machine_->step(batches_.next(), slower_ * rate_at(options_, out_.steps));
+    const double squares = machine_->step(batches_.next(), slower_ * rate_at(options_, dim(), out_.steps));
     mean_ += 0.1 * (squares - mean_);
     ++effort_.steps;
     ++out_.steps;
@@ -172,7 +181,11 @@ class Descent {
     newton_.look(out_.factors);
     if (!place.noisy) return;
     machine_->go_to_mean();
-    slower_ *= kSlower;
+    const Index most = std::min(kLargest * batch_size(), examples() / kLargestShare);
+    if (batches_.size() < most)
+      batches_.grow_to(std::min(kLarger * batches_.size(), most));
+    else
+      slower_ *= kSlower;
   }
   std::optional<DescentEnd> worth_going_on() {
     course_.look(out_.steps, out_.factors);
