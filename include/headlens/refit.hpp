@@ -21,7 +21,7 @@ struct RefitOptions {
   std::optional<Index> heads, rank;
   std::optional<Index> kv_groups;  // empty: every head has its own keys and values
   Mask mask = Mask::none;          // of a checkpoint or of examples, which do not tell
-  Index steps = 1000;  // of the descent from the best start; every start gets a fifth of them first
+  Index steps = 4000;  // of the descent from the best start; every start gets a fifth of them first
   std::uint64_t seed = 0;
   std::optional<double> time_limit_seconds;  // ends with the best layer so far
 

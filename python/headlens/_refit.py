@@ -99,7 +99,7 @@ def refit(
     format: str = "auto",
     rotary: str | None = None,
     mask: str = "none",
-    steps: int = 1000,
+    steps: int = 4000,
     seed: int = 0,
     time_limit: float | None = None,
     report: str | os.PathLike | None = None,

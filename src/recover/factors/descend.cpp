@@ -14,8 +14,9 @@ namespace headlens::recovery {
 namespace {
 
 constexpr Index kBatchRows = 3200, kPatience = 600;
-constexpr double kPlainDim = 384;  // coordinates up to which these do
-constexpr double kRateDim = 256;   // to which DescentOptions::rate belongs
+constexpr double kPlainDim = 384;            // coordinates up to which these do
+constexpr double kRateDim = 256;             // to which DescentOptions::rate belongs
+constexpr Index kLarger = 4, kLargest = 16;  // batches where noise is in the way, and the largest
 constexpr int kWarmUp = 100;
 constexpr int kLookEvery = 25;
 constexpr Index kLookedAt = 128;  // held-out examples
@@ -55,6 +56,15 @@ Index with_dim(Index count, Index dim) {
   return static_cast<Index>(static_cast<double>(count) * ratio * ratio);
 }
 
+Index examples_of(const Split& split) { return split.train_x.rows / split.tokens; }
+Index first_batch(const Split& split) {
+  return std::min(examples_of(split),
+                  std::max<Index>(1, with_dim(kBatchRows, split.train_x.cols) / split.tokens));
+}
+Index largest_batch(const Split& split) {
+  return std::max(first_batch(split), std::min(kLargest * first_batch(split), examples_of(split) / 2));
+}
+
 // A step of Adam moves every entry by about the rate, and entries are as large as 1 / sqrt(d). In more
 // coordinates than kRateDim the same share of an entry would be too small a step: descent overfits on the
 // way.
@@ -87,11 +97,9 @@ class Course {
 
 // The noise of the batches limits the error once the running mean of the values does much better than the
 // values. Descent then goes on from the mean with batches of four times as many examples, which halves the
-// noise; once a batch has sixteen times as many, or
-// half of all examples, at a quarter of the rate, which does the same and is slower.
-// Sooner would be wrong: a small rate on the way to the plunge takes it away.
+// noise; once a batch has sixteen times as many, or half of all examples, at a quarter of the rate, which
+// does the same and is slower. Sooner would be wrong: a small rate on the way to the plunge takes it away.
 constexpr double kNoisy = 0.7, kSlower = 0.25;
-constexpr Index kLarger = 4, kLargest = 16, kLargestShare = 2;
 
 // Where a descent is: its values, or their running mean where that is better.
 struct Place {
@@ -109,6 +117,15 @@ Place look(const backend::FactorDescent& machine, const Split& held, const Facto
 }
 
 }  // namespace
+
+double descent_bytes(const Split& split, const backend::HeadRanks& ranks) {
+  const auto rows = static_cast<double>(largest_batch(split) * split.tokens),
+             d = static_cast<double>(split.train_x.cols), e = static_cast<double>(split.train_y.cols),
+             z = static_cast<double>(ranks.parameter_columns()),
+             b = static_cast<double>(ranks.value_columns());
+  // Tokens, what is left of the labels, features and the way back of a batch; values, gradients and means.
+  return 4 * (rows * (d + e + b + z) + 5 * (d * z + b * e));
+}
 
 Split few_held_out(const Split& split) {
   Split out = split;
@@ -131,7 +148,7 @@ class Descent {
         options_(options),
         newton_(newton),
         effort_(effort),
-        batches_(examples(), batch_size(), seed),
+        batches_(examples_of(split), first_batch(split), seed),
         course_(patience()),
         near_(options.near),
         out_{std::move(start), DescentEnd::out_of_steps, 0} {
@@ -152,10 +169,6 @@ class Descent {
 
  private:
   Index dim() const { return split_.train_x.cols; }
-  Index examples() const { return split_.train_x.rows / split_.tokens; }
-  Index batch_size() const {
-    return std::min(examples(), std::max<Index>(1, with_dim(kBatchRows, dim()) / split_.tokens));
-  }
   Index patience() const { return with_dim(kPatience, dim()); }
   DescentResult ended(DescentEnd end) {
     out_.end = end;
@@ -181,7 +194,7 @@ class Descent {
     newton_.look(out_.factors);
     if (!place.noisy) return;
     machine_->go_to_mean();
-    const Index most = std::min(kLargest * batch_size(), examples() / kLargestShare);
+    const Index most = largest_batch(split_);
     if (batches_.size() < most)
       batches_.grow_to(std::min(kLarger * batches_.size(), most));
     else

@@ -45,6 +45,9 @@ class Successor {
   virtual std::optional<Factors> with_fresh_heads(const Factors& factors) = 0;
 };
 
+// The memory of a descent, examples left out.
+double descent_bytes(const Split& split, const backend::HeadRanks& ranks);
+
 // The first held-out examples only: a look is to cost less than the steps between two looks.
 Split few_held_out(const Split& split);
 

@@ -220,8 +220,9 @@ void reserve(const Split& split, const RecoverOptions& options, Effort& effort) 
                         static_cast<double>(split.train_y.cols);
   const double bytes =
       polish_bytes(split, most, std::min(static_cast<double>(split.train_x.rows), enough), effort);
+  const double descent = descent_bytes(split, most);
   const Index ones = options.bias ? 2 * (split.train_x.cols + 1) : 0;  // tokens with a last 1, twice
-  effort.reserve(bytes + 8 * static_cast<double>(split.train_x.rows * ones), "the recovery");
+  effort.reserve(bytes + descent + 8 * static_cast<double>(split.train_x.rows * ones), "the recovery");
 }
 
 Whitening whitening_of(const Split& split, const RecoverOptions& options, int threads) {

@@ -213,7 +213,9 @@ class Newton final : public Successor {
   Polished polish_enough(const Factors& start, PolishOptions options, const std::string& phase) {
     const Split thin = first_equations(white_, start.ranks, found_.equations);
     const Index rows = thin.train_x.rows;
-    effort_.reserve(polish_bytes(white_, start.ranks, static_cast<double>(rows), effort_), "the recovery");
+    effort_.reserve(polish_bytes(white_, start.ranks, static_cast<double>(rows), effort_) +
+                        descent_bytes(white_, start.ranks),
+                    "the recovery");
     options.ends_capped = rows < white_.train_x.rows;
     Polished out = polish(thin, start, options, phase, effort_);
     if (out.status != LmStatus::capped) return out;
