@@ -45,7 +45,7 @@ inline void store(T* to, Vector<T> v) {
 }
 
 // Nothing but the first `count` items, wherever they lie: the other lanes are zero, and are not written.
-#if HEADLENS_VECTOR_BYTES == 64
+#if HEADLENS_VECTOR_BYTES == 64 && defined(__AVX512F__)
 inline Vector<float> load_first(const float* from, Index count) {
   return (Vector<float>)_mm512_maskz_loadu_ps(static_cast<__mmask16>((1U << count) - 1), from);
 }
