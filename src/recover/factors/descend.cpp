@@ -206,11 +206,25 @@ class Descent {
     if (renews()) return {};
     const bool flat = course_.is_flat(out_.steps);
     if (out_.factors.held_out_error < near_ || flat) {
-      if (newton_.take_over(out_.factors, flat ? Successor::Try::last : Successor::Try::early))
+      const bool patient = flat || is_fully_grown();
+      if (newton_.take_over(out_.factors, patient ? Successor::Try::last : Successor::Try::early))
         return DescentEnd::found;
+      const bool first = near_ == options_.near;
       near_ = std::min(near_, out_.factors.held_out_error) / 2;
+      if (!first && !flat) merge_for_good();
     }
     return flat ? std::optional(DescentEnd::flat) : std::nullopt;
+  }
+  // Steps cost as much as Newton's then.
+  bool is_fully_grown() const {
+    return batches_.size() > first_batch(split_) && batches_.size() == largest_batch(split_);
+  }
+  void merge_for_good() {
+    if (merged_) return;
+    std::optional<Factors> fewer = newton_.with_heads_asked_for(out_.factors);
+    if (!fewer) return;
+    merged_ = true;
+    begin_again(std::move(*fewer));
   }
   // On a plateau some head of the layer is missing and several students share another. Students that share
   // are one, and the places that this leaves begin anew, once.
@@ -220,13 +234,16 @@ class Descent {
     renewed_ = true;
     std::optional<Factors> fresh = newton_.with_fresh_heads(out_.factors);
     if (!fresh) return false;
-    begin_from(*fresh);
-    fresh->train_error = out_.factors.train_error;
     fresh->held_out_error = out_.factors.held_out_error;
-    out_.factors = std::move(*fresh);
+    begin_again(std::move(*fresh));
+    return true;
+  }
+  void begin_again(Factors from) {
+    begin_from(from);
+    from.train_error = out_.factors.train_error;
+    out_.factors = std::move(from);
     course_ = Course(patience());
     slower_ = 1;
-    return true;
   }
 
   const Split& split_;
@@ -238,7 +255,7 @@ class Descent {
   Course course_;
   std::unique_ptr<backend::FactorDescent> machine_;
   double mean_ = 1, near_, slower_ = 1;  // mean: of the batches' relative squares, running
-  bool renewed_ = false;
+  bool renewed_ = false, merged_ = false;
   DescentResult out_;
 };
 

@@ -43,6 +43,9 @@ class Successor {
   // Where descent gets no further: every head that it has found once, and fresh heads in the places that are
   // left over. Nothing where no place is left.
   virtual std::optional<Factors> with_fresh_heads(const Factors& factors) = 0;
+  // Where surplus heads share the work of the layer's: as many heads as were asked for, merged at a loss.
+  // Nothing where merging loses little, or the number of heads is not known.
+  virtual std::optional<Factors> with_heads_asked_for(const Factors& factors) = 0;
 };
 
 // The memory of a descent, examples left out.

@@ -62,6 +62,7 @@ Polished polish(const Split& split, const Factors& start, const PolishOptions& o
                       .mu = options.damping * problem->unknowns() / squares,
                       .tolerance = std::max(options.tolerance, kLastDigits),
                       .max_steps = options.max_steps,
+                      .max_inner = options.max_inner,
                       .ends_capped = options.ends_capped,
                       .tightest = kLoose,
                       .stall_steps = options.stall_steps,

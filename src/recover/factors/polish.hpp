@@ -20,8 +20,9 @@ struct PolishOptions {
   double ridge = 1e-4;
   double tolerance = 1e-24;  // on |r|^2 / |Y|^2; a further step costs as much and wins what rounding leaves
   int max_steps = 60, stall_steps = 8;
+  int max_inner = 200;        // iterations of conjugate gradients per step
   double stall_factor = 0.9;  // of squares, over stall_steps
-  bool ends_capped = false;   // where conjugate gradients do not solve a step: more equations would help
+  bool ends_capped = false;   // where so many do not solve a step: more equations or iterations would help
 };
 struct Polished {
   Factors factors;

@@ -27,6 +27,8 @@ constexpr double kEarlyFactor = 0.25;  // of squares
 constexpr double kEarlyGain = 0.25;    // of the error, in all
 constexpr double kSameNoise = 1.1;     // held-out errors this near one another are those of one minimum
 constexpr double kMoreEquations = 3;   // times, where those at hand make steps that are hard to solve
+constexpr double kLost = 2;  // times the error: what merging may cost before descent makes up for that
+constexpr int kMoreInner = 3, kMostInner = 5000;  // times, and where that ends
 constexpr double kTrimAt = 1e-8;       // relative squares at which surplus ranks show, and are trimmed
 constexpr double kMirrorHelps = 0.98;  // of the held-out error: pairs of columns that are kept mirrored
 constexpr double kSuspect =
@@ -83,6 +85,13 @@ class Newton final : public Successor {
     return with_silent_heads(
         found, random_factors(found.dim(), found.outputs(), places, first_rank(white_, options_),
                               options_.seed, kMostStarts + effort_.starts));
+  }
+  std::optional<Factors> with_heads_asked_for(const Factors& descended) override {
+    if (!options_.heads || layer_heads(descended) <= *options_.heads) return std::nullopt;
+    Factors fewer = timed_in(certificate_, "reduce", [&] { return merge(descended, options_.heads); });
+    fewer.held_out_error = error_on_few(fewer);
+    const bool lost = fewer.held_out_error > kLost * descended.held_out_error;
+    return lost ? std::optional(std::move(fewer)) : std::nullopt;
   }
   double seconds() const { return seconds_; }  // of all calls
 
@@ -209,17 +218,22 @@ class Newton final : public Successor {
     return balanced(merge(without_faint_logits(factors, share), options_.heads), share, share,
                     effort_.threads());
   }
-  // On as many equations as make the steps easy to solve.
+  // On as many equations as make the steps easy to solve; where all are not enough, with more iterations.
   Polished polish_enough(const Factors& start, PolishOptions options, const std::string& phase) {
     const Split thin = first_equations(white_, start.ranks, found_.equations);
     const Index rows = thin.train_x.rows;
     effort_.reserve(polish_bytes(white_, start.ranks, static_cast<double>(rows), effort_) +
                         descent_bytes(white_, start.ranks),
                     "the recovery");
-    options.ends_capped = rows < white_.train_x.rows;
+    const bool all = rows == white_.train_x.rows, early = options.stall_steps == kEarlySteps;
+    options.max_inner = found_.inner;
+    options.ends_capped = !all || (!early && found_.inner < kMostInner);
     Polished out = polish(thin, start, options, phase, effort_);
     if (out.status != LmStatus::capped) return out;
-    found_.equations *= kMoreEquations;
+    if (all)
+      found_.inner *= kMoreInner;
+    else
+      found_.equations *= kMoreEquations;
     return polish_enough(out.factors, options, phase);
   }
   // Of two that are at rounding the later one has fewer heads or ranks. Noise may let an early try end a
@@ -280,6 +294,7 @@ void search_factors(const Split& white, const RecoverOptions& options, Effort& e
     FactorSearch next;
     next.enough = found.enough;
     next.equations = found.equations;
+    next.inner = found.inner;
     Newton newton(white, options, effort, certificate, start == 0 ? found : next);
     const DescentResult descent = timed_in(certificate, "descend", [&] {
       return descend(

@@ -9,8 +9,9 @@ namespace headlens::recovery {
 struct FactorSearch {
   Factors best;  // of Newton, or of descent where Newton was not tried
   DescentEnd end = DescentEnd::out_of_steps;
-  double enough = kProof;               // held-out error below which no other start is made
-  double equations = kPolishEquations;  // per unknown, that Newton needed
+  double enough = kProof;                 // held-out error below which no other start is made
+  double equations = kPolishEquations;    // per unknown, that Newton needed
+  int inner = PolishOptions{}.max_inner;  // iterations of conjugate gradients per step, that Newton needed
   bool at_minimum = false;  // Newton ended at a minimum that is not zero: noise, or the wrong model
 };
 
