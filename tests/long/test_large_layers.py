@@ -2,10 +2,13 @@
 layers do, tokens of any covariance, and noise against the least that any method can reach."""
 
 import math
+import os
 
 import numpy as np
 import pytest
-from binary import run_json
+from binary import run, run_json
+
+WEIGHTS = os.environ.get("HEADLENS_CHECKPOINT")
 
 
 def softmax(a):
@@ -51,6 +54,26 @@ def test_heads_of_low_rank(tmp_path, d, m, r, k, n, options, seed):
     assert found["heads"] == m and error < 1e-8
     bars = max(max(h["theta_error_bar"], h["w_error_bar"]) for h in found["per_head"])
     assert error <= bars < 1e-2
+
+
+@pytest.mark.skipif(not WEIGHTS, reason="HEADLENS_CHECKPOINT names no safetensors of all-MiniLM-L6-v2")
+@pytest.mark.parametrize("layer", [0, 1])
+def test_a_layer_of_a_sentence_encoder(tmp_path, report, layer):
+    """The weights of 12 heads in 384 coordinates from 6000 random sign examples, the number of heads not told: 25 minutes on two
+    cores at most, by the clock of an idle machine."""
+    truth, examples = tmp_path / "truth.npz", tmp_path / "ex.npz"
+    run("inspect --weights", WEIGHTS, f"--prefix encoder.layer.{layer} --heads 12 -o", truth)
+    run("generate examples --layer", truth, "--tokens 32 --count 6000 --seed 1 -o", examples)
+    found = run_json(
+        "recover", examples, "--max-heads 16 --form factors --threads 2 -o", tmp_path / "l.npz", timeout=6000
+    )
+    error = run_json("compare", tmp_path / "l.npz", truth)["worst_error"]
+    seconds = sum(found["phases"].values())
+    report(
+        f"layer {layer}: {found['status']}, {found['heads']} heads, worst {error:.1e}, {seconds:.0f} s, {found['phases']}"
+    )
+    assert found["status"] == "recovered", found["reason"]
+    assert found["heads"] == 12 and error < 1e-8
 
 
 def test_tokens_with_a_falling_spectrum(tmp_path):
