@@ -96,6 +96,42 @@ TEST_P(FactorSteps, DirectionsAreThoseOfTheHost) {
   }
 }
 
+// As many as one launch of a device takes, one more, and more than twice as many; none at all.
+TEST_P(FactorSteps, SeveralDirectionsAreThoseOfLoops) {
+  const Execution run = execution();
+  const backend::Context context = backend::context_of(run);
+  const Input in({50, 4, 7, 3, {{0, 2, 3}, {2, 1, 3}}}, 21);
+  Posed posed(in, context);
+  const auto space = posed.model->directions();
+  for (const Index count : {0, 1, 16, 17, 33}) {
+    Stream stream(22, "several directions", static_cast<std::uint64_t>(count));
+    std::vector<Matrix<double>> all;
+    std::vector<backend::Directions::Held> held;
+    backend::Directions::Several several;
+    std::vector<double> factors;
+    for (Index i = 0; i < count; ++i) {
+      all.push_back(drawn(7, in.parameters.cols(), 1, stream));
+      held.push_back(space->hold(all.back()));
+      several.push_back(held.back().get());
+      factors.push_back(stream.normal());
+    }
+    Matrix<double> b = drawn(7, in.parameters.cols(), 1, stream);
+    const auto to = space->hold(b);
+    const std::vector<double> found = space->inner(several, *to);
+    ASSERT_EQ(std::ssize(found), count);
+    double size = norm(b);
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      EXPECT_NEAR(found[i], inner_product(all[i], b), 1e-13 * norm(all[i]) * norm(b)) << i;
+      size += std::abs(factors[i]) * norm(all[i]);
+    }
+    for (std::size_t i = 0; i < all.size(); ++i) add(factors[i], all[i], b);
+    space->add(factors, several, *to);
+    Matrix<double> left = space->fetch(*to);
+    add(-1.0, b, left);
+    EXPECT_LE(norm(left), 64 * kEpsilon * size) << count;
+  }
+}
+
 // Without a ridge no label changes along the gauge, so gradients have no part there: what a search takes from
 // them for the last digits is rounding.
 TEST_P(FactorSteps, GradientsHaveNoPartAlongTheGauge) {

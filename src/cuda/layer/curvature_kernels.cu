@@ -131,8 +131,7 @@ void divide_blocks(const BlockShape& shape, const float* left, const float* righ
 
 void sum_bends(const Sampled& sampled, const float* z, const float* p, const float* g, float* plain,
                float* weighed) {
-  const auto k = static_cast<std::size_t>(sampled.tokens);
-  const std::size_t bytes = (3 * k * (k + 1) + 2 * k) * sizeof(float);
+  const std::size_t bytes = bend_bytes(sampled.tokens);
   check(cudaFuncSetAttribute(bend_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                              static_cast<int>(bytes)));
   bend_kernel<<<static_cast<unsigned>(sampled.examples), kThreads, bytes, device().stream>>>(sampled, z, p, g,

@@ -22,6 +22,11 @@ struct Sampled {
   Index examples, tokens, heads, head, parameter_columns;
   backend::HeadColumns columns;
 };
+// It holds three squares of the tokens of an example in the shared memory of a block.
+inline std::size_t bend_bytes(Index tokens) {
+  const auto k = static_cast<std::size_t>(tokens);
+  return (3 * k * (k + 1) + 2 * k) * sizeof(float);
+}
 void sum_bends(const Sampled& sampled, const float* z, const float* p, const float* g, float* plain,
                float* weighed);
 

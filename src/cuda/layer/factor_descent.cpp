@@ -14,7 +14,8 @@ namespace {
 
 constexpr float kMean = 0.9f, kSquare = 0.98f, kSmall = 1e-8f;
 constexpr double kBatchShare = 0.5;                 // of the examples, the most that a batch has
-constexpr double kBatchRows = 32768;                // where there are few
+constexpr double kBatchRows = 32768;                // where there are few, up to this dim
+constexpr double kBatchDim = 1024;                  // from which first batches grow with its square
 constexpr double kLibraries = 512.0 * 1024 * 1024;  // workspaces of cuBLAS
 
 double descent_bytes(const backend::LayerExamples& examples, const backend::HeadRanks& ranks) {
@@ -22,7 +23,8 @@ double descent_bytes(const backend::LayerExamples& examples, const backend::Head
              e = static_cast<double>(examples.y.cols), k = static_cast<double>(examples.tokens);
   const auto z = static_cast<double>(ranks.parameter_columns()), m = static_cast<double>(ranks.heads()),
              b = static_cast<double>(ranks.value_columns());
-  const double batch = std::min(rows, std::max(kBatchRows, kBatchShare * rows));
+  const double first = kBatchRows * std::max(1.0, d * d / (kBatchDim * kBatchDim)),
+               batch = std::min(rows, std::max(first, kBatchShare * rows));
   const double partial = examples.seen.rows == 0 ? 0 : (rows + batch) * e;
   return 4 * (rows * (d + e) + batch * (d + e + 2 * z + 2 * m * k + 2 * b) + 5 * (d * z + b * e) + partial) +
          kLibraries;

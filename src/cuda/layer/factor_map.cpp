@@ -1,14 +1,29 @@
 #include "cuda/layer/factor_map.hpp"
 
+#include "cuda/layer/curvature_kernels.hpp"
 #include "headlens/error.hpp"
 
 namespace headlens::cuda {
+namespace {
+
+// The most tokens whose squares the preconditioner's kernel holds in the shared memory of a block.
+Index most_tokens() {
+  int number = 0, bytes = 0;
+  check(cudaGetDevice(&number));
+  check(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, number));
+  Index most = kMostTokens;
+  while (most > 1 && bend_bytes(most) > static_cast<std::size_t>(bytes)) --most;
+  return most;
+}
+
+}  // namespace
 
 void require_tokens(Index tokens) {
-  if (tokens <= kMostTokens) return;
+  const Index most = most_tokens();
+  if (tokens <= most) return;
   throw Error(ErrorCode::environment,
-              message(option("backend"), ": cuda recovers from examples of at most ", kMostTokens,
-                      " tokens, the examples have ", tokens, ": ask for cpu"));
+              message(option("backend"), ": cuda recovers from examples of at most ", most,
+                      " tokens on this device, the examples have ", tokens, ": ask for cpu"));
 }
 
 template <class T>

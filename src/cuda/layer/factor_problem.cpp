@@ -21,7 +21,7 @@ double problem_bytes(const backend::LayerExamples& examples, const backend::Head
   const auto z = static_cast<double>(ranks.parameter_columns()), m = static_cast<double>(ranks.heads()),
              b = static_cast<double>(ranks.value_columns());
   const double point = 8 * (z + m * k + b + e), given = 8 * (d + e), single = 4 * (d + z + m * k + b);
-  const double images = 8 * (2 * z + m * k + 3 * b + 2 * e), precondition = 4 * (d + b);
+  const double images = 8 * (2 * z + 2 * m * k + 3 * b + 2 * e), precondition = 4 * (2 * d + b);
   // Where labels are missing: M_c^-1 of up to every output, of both points and both tangents, the rows of Q
   // that an output misses, and which labels those are.
   const double partial = examples.seen.rows == 0 ? 0 : 28 * e * b * b + rows * (16 * b + 12 * e);

@@ -175,6 +175,7 @@ class Descent {
     return std::move(out_);
   }
   void begin_from(const Factors& factors) {
+    machine_.reset();  // not two of them at once
     machine_ = effort_.context().machine.make_factor_descent(split_.train(), factors.ranks, factors.values,
                                                              effort_.context());
   }
