@@ -92,7 +92,8 @@ inline double averaged_share(int t) { return std::max(0.02, std::pow(static_cast
 class FactorDescent {
  public:
   virtual ~FactorDescent() = default;
-  // One step on these examples. Returns |F - Y|^2 / |Y|^2 of the batch before the step.
+  // One step on these examples. Returns |F - Y|^2 / |Y|^2 of the batch before the step. No step, and
+  // -1, where its labels are all missing or zero.
   virtual double step(const std::vector<Index>& batch, double rate) = 0;
   virtual FactorValues values() const = 0;
   // The running mean of the values, each step with the share averaged_share(t): what the batches' noise,

@@ -17,6 +17,42 @@ constexpr std::chrono::milliseconds kGrace{250};  // for loops to end by themsel
 
 }  // namespace
 
+namespace {
+
+bool has_labels(const Examples& examples, Index example) {
+  const Index k = examples.tokens(), e = examples.outputs();
+  const Index rows = examples.lengths.empty() ? k : examples.lengths[static_cast<std::size_t>(example)];
+  const double* seen = examples.seen.data<double>() + example * k * e;
+  return std::any_of(seen, seen + rows * e, [](double one) { return one != 0; });
+}
+
+// These examples of an array whose first axis counts them.
+Array chosen_rows(const Array& from, const std::vector<Index>& examples) {
+  std::vector<Index> shape = from.shape();
+  const Index size = from.size() / shape[0];
+  shape[0] = std::ssize(examples);
+  Array out(DType::f64, shape);
+  double* to = out.data<double>();
+  for (const Index example : examples) to = std::copy_n(from.data<double>() + example * size, size, to);
+  return out;
+}
+
+}  // namespace
+
+Examples with_labels_alone(const Examples& examples) {
+  if (examples.seen.size() == 0) return examples;
+  std::vector<Index> kept;
+  for (Index example = 0; example < examples.count(); ++example)
+    if (has_labels(examples, example)) kept.push_back(example);
+  if (kept.empty() || std::ssize(kept) == examples.count()) return examples;
+  Examples out{
+      chosen_rows(examples.x, kept), chosen_rows(examples.y, kept), {}, chosen_rows(examples.seen, kept)};
+  if (!examples.lengths.empty())
+    for (const Index example : kept)
+      out.lengths.push_back(examples.lengths[static_cast<std::size_t>(example)]);
+  return out;
+}
+
 Split hold_out(const Examples& examples) {
   const Index n = examples.count(), k = examples.tokens(), d = examples.dim(), e = examples.outputs();
   const Index held = n >= 2 ? std::max<Index>(1, n / 8) : 0, train = n - held;

@@ -30,6 +30,9 @@ struct Split {
 };
 // Sets to zero what is no label.
 void hide_missing(MatrixView<const double> seen, MatrixView<double> left);
+// Without examples that have no label at all: these tell nothing, and some batches, or all held-out examples,
+// might be such. The same where there are none, or nothing else.
+Examples with_labels_alone(const Examples& examples);
 Split hold_out(const Examples& examples);
 
 // Heads with what they achieve. Errors are relative: |F - Y| / |Y|.

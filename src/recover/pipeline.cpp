@@ -270,6 +270,7 @@ Recovery recover_layer(const Examples& examples, const RecoverOptions& asked, co
                                 : plain_units(examples);  // those of a parity are known
   require_representable(units);
   Examples scaled = in_units(examples, units, effort.threads());
+  scaled = with_labels_alone(scaled);
   if (options.best_fit) scaled = with_equal_inputs_together(scaled);
   effort.add_copies(copied_bytes(examples, scaled));
   const Split split = options.best_fit ? hold_out_whole_inputs(scaled) : hold_out(scaled);

@@ -58,6 +58,33 @@ def test_half_of_the_labels_suffice(tmp_path, options, how):
     assert held_out_error(tmp_path, truth, padded="padding" in options) < 1e-10
 
 
+@pytest.mark.parametrize("missing", [(1050, 1178), (600, 1200)])
+def test_examples_without_a_label_are_left_out(tmp_path, missing):
+    """Of the last eighth, which is held out, the first 128 examples; and all of that eighth."""
+    examples, truth = generate(tmp_path, "", count=1200)
+    examples["Y"][slice(*missing)] = np.nan
+    np.savez(tmp_path / "some.npz", **examples)
+    result = run_json("recover --heads 2", tmp_path / "some.npz", "-o", tmp_path / "layer.npz")
+    assert result["status"] == "recovered"
+    assert held_out_error(tmp_path, truth) < 1e-10
+
+
+def test_most_long_examples_may_have_no_labels(tmp_path):
+    """A batch of few long examples has no label at all then."""
+    rng = np.random.default_rng(7)
+    q, k, v, o = (rng.standard_normal(shape) for shape in ((4, 2), (4, 2), (4, 2), (2, 3)))
+    x = rng.standard_normal((60, 400, 4))
+    logits = 0.3 * (x @ q) @ (x @ k).transpose(0, 2, 1)
+    p = np.exp(logits - logits.max(-1, keepdims=True))
+    y = (p / p.sum(-1, keepdims=True)) @ (x @ v @ o)
+    missing = rng.random(60) < 0.7
+    missing[-7:] = False
+    y[missing] = np.nan
+    np.savez(tmp_path / "long.npz", X=x, Y=y)
+    result = run_json("recover --heads 1 --rank 2", tmp_path / "long.npz", "-o", tmp_path / "layer.npz")
+    assert result["status"] == "recovered" and result["held_out_error"] < 1e-10
+
+
 def test_labels_that_are_missing_are_refused_where_they_are_not_understood(tmp_path):
     examples, _ = generate(tmp_path, "", count=40)
     x, y = examples["X"], examples["Y"].copy()

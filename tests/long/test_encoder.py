@@ -41,9 +41,9 @@ def test_heads_are_recovered_on_text(report, monkeypatch):
 @pytest.mark.parametrize(
     ("size", "wanted", "way", "factor"),
     [
-        (16, "--kv-groups 4", "mean-pooled groups", 4),
-        (32, "--kv-groups 4", "mean-pooled groups", 4),
-        (32, "--rank 16", "SVD truncation", 2),
+        (16, "--kv-groups 4", "mean-pooled groups", 4.5),
+        (32, "--kv-groups 4", "mean-pooled groups", 5),
+        (32, "--rank 16", "SVD truncation", 3),
     ],
 )
 def test_a_smaller_layer_on_text(tmp_path, report, size, wanted, way, factor):

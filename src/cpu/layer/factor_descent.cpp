@@ -155,7 +155,7 @@ AdamDescent::Squares AdamDescent::pass(const Map& map, const std::vector<Index>&
     sum.labels += part.labels;
     sum.left += part.left;
   }
-  return {std::max(ranks_.sum(sum.labels), 1e-300), ranks_.sum(sum.left)};
+  return {ranks_.sum(sum.labels), ranks_.sum(sum.left)};
 }
 
 double AdamDescent::step(const std::vector<Index>& batch, double rate) {
@@ -166,6 +166,7 @@ double AdamDescent::step(const std::vector<Index>& batch, double rate) {
   const MatrixView<const float> x = std::as_const(x_).view(), left = std::as_const(left_).view(),
                                 phi = std::as_const(phi_).view(), back = std::as_const(back_).view();
   const Squares squares = pass({x, examples_.tokens, head_ranks_, lengths, threads_}, batch);
+  if (!(squares.labels > 0)) return -1;
   multiply_tall({{x, back, parameters_.gradient.view()}, {phi, left, o_.gradient.view()}}, threads_);
   backend::pin(head_ranks_, parameters_.gradient.view());
   sum_over(ranks_, o_.gradient.view());

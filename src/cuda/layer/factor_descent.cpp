@@ -129,9 +129,10 @@ void AdamDescent::gather(const std::vector<Index>& batch) {
 
 double AdamDescent::step(const std::vector<Index>& batch, double rate) {
   gather(batch);
-  double labels = 1e-300;
+  double labels = 0;
   for (const Index example : batch)
     for (Index t = 0; t < tokens_; ++t) labels += y_squares_[static_cast<std::size_t>(example * tokens_ + t)];
+  if (!(labels > 0)) return -1;
   map_->evaluate(read(parameters_.value), z_, p_, phi_);
   multiply(Trans::no, Trans::no, 1, read(phi_), read(o_.value), -1, y_.view(), Digits::tensor);  // F - Y
   if (seen_.size() > 0) hide_unseen(seen_.data(), y_.size(), y_.data());

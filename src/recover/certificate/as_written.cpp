@@ -51,7 +51,8 @@ void test_as_written(const Examples& given, const Effort& effort, const Executio
   Certificate& certificate = recovery.certificate;
   if (!is_certified(certificate.status) || !recovery.has_layer()) return;
   // Noise leaves more in some examples than in others. Where there is none, few examples tell as much as all.
-  const Split held = hold_out(given);
+  const Examples labelled = with_labels_alone(given);
+  const Split held = hold_out(labelled);
   const bool exact = certificate.held_out_error < kProof;
   const double error = effort.context().ranks.of_first(
       written_error(recovery, exact ? few_held_out(held) : held, effort, execution));

@@ -142,7 +142,8 @@ double factor_distance(const Factors& a, const Factors& b, int threads) {
   return distances.empty() ? 0 : *std::max_element(distances.begin(), distances.end());
 }
 
-bool factors_come_back(const Split& split, const Factors& factors, std::uint64_t seed, Effort& effort) {
+bool factors_come_back(const Split& split, const Factors& factors, int inner, std::uint64_t seed,
+                       Effort& effort) {
   Factors nudged = balanced(factors, 0, 0, effort.threads());
   const Index size = nudged.values.parameters.rows() * nudged.values.parameters.cols();
   const double entry = std::sqrt(squared_norm(nudged.values.parameters) / static_cast<double>(size));
@@ -152,8 +153,12 @@ bool factors_come_back(const Split& split, const Factors& factors, std::uint64_t
   backend::pin(factors.ranks, nudge.view());
   add(1.0, nudge, nudged.values.parameters);
   for (const double tolerance : {kAskedFirst, kAskedLast}) {
-    const PolishOptions options{
-        .damping = 1e-8, .ridge = 1e-12, .tolerance = tolerance, .max_steps = 12, .stall_steps = 5};
+    const PolishOptions options{.damping = 1e-8,
+                                .ridge = 1e-12,
+                                .tolerance = tolerance,
+                                .max_steps = 12,
+                                .stall_steps = 5,
+                                .max_inner = inner};
     nudged = polish(split, nudged, options, "nudge", effort).factors;
     if (factor_distance(nudged, factors, effort.threads()) < kReturned * kNudge) return true;
   }

@@ -26,8 +26,9 @@ enum class LabelsAre { exact, noisy };
 FactorBars factor_bars(const Split& split, const Factors& factors, LabelsAre labels, std::uint64_t seed,
                        Effort& effort);
 
-// Nudged by a thousandth, do the heads come back?
-bool factors_come_back(const Split& split, const Factors& factors, std::uint64_t seed, Effort& effort);
+// Nudged by a thousandth, do the heads come back, with so many iterations of conjugate gradients per step?
+bool factors_come_back(const Split& split, const Factors& factors, int inner, std::uint64_t seed,
+                       Effort& effort);
 
 // The largest relative distance of Theta or W over heads of the same number.
 double factor_distance(const Factors& a, const Factors& b, int threads = 1);

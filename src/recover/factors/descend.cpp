@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/random.hpp"
+#include "linalg/vector_space.hpp"
 
 namespace headlens::recovery {
 namespace {
@@ -19,7 +20,9 @@ constexpr double kRateDim = 256;             // to which DescentOptions::rate be
 constexpr Index kLarger = 4, kLargest = 16;  // batches where noise is in the way, and the largest
 constexpr int kWarmUp = 100;
 constexpr int kLookEvery = 25;
-constexpr Index kLookedAt = 128;  // held-out examples
+constexpr Index kLookedAt = 128;     // held-out examples
+constexpr double kFewLabels = 0.25;  // of the squares that so many examples have on average
+constexpr double kBlockRows = 256;   // of the work of one thread, or one example
 
 // Batches of examples, in a fresh random order each time all have been seen.
 class Batches {
@@ -65,9 +68,9 @@ Index largest_batch(const Split& split) {
   return std::max(first_batch(split), std::min(kLargest * first_batch(split), examples_of(split) / 2));
 }
 
-// A step of Adam moves every entry by about the rate, and entries are as large as 1 / sqrt(d). In more
-// coordinates than kRateDim the same share of an entry would be too small a step: descent overfits on the
-// way.
+// A step of Adam moves every entry by about the rate, and entries are as large as 1 / sqrt(d): in fewer
+// coordinates than kRateDim the rate grows as they do. In more coordinates the rate stays, because steps of
+// the same share of an entry would be too small there: descent overfits on the way.
 double rate_at(const DescentOptions& options, Index dim, int step) {
   const double share = static_cast<double>(step) / options.most_steps;
   return options.rate * std::sqrt(std::max(1.0, kRateDim / static_cast<double>(dim))) *
@@ -118,13 +121,16 @@ Place look(const backend::FactorDescent& machine, const Split& held, const Facto
 
 }  // namespace
 
-double descent_bytes(const Split& split, const backend::HeadRanks& ranks) {
-  const auto rows = static_cast<double>(largest_batch(split) * split.tokens),
-             d = static_cast<double>(split.train_x.cols), e = static_cast<double>(split.train_y.cols),
-             z = static_cast<double>(ranks.parameter_columns()),
+double descent_bytes(const Split& split, const backend::HeadRanks& ranks, const Effort& effort) {
+  const auto k = static_cast<double>(split.tokens), batch = static_cast<double>(largest_batch(split)) * k,
+             rows = std::max(k, batch / effort.context().ranks.size());
+  const auto d = static_cast<double>(split.train_x.cols), e = static_cast<double>(split.train_y.cols),
+             z = static_cast<double>(ranks.parameter_columns()), m = static_cast<double>(ranks.heads()),
              b = static_cast<double>(ranks.value_columns());
-  // Tokens, what is left of the labels, features and the way back of a batch; values, gradients and means.
-  return 4 * (rows * (d + e + b + z) + 5 * (d * z + b * e));
+  // Tokens, what is left of the labels, features and the way back of a batch; activations, attention and
+  // gradients of the block of every thread; values, their gradients and means.
+  const double block = std::max(k, kBlockRows), blocks = std::min<double>(effort.threads(), rows / block + 1);
+  return 4 * (rows * (d + e + b + z) + blocks * block * (z + m * k + b + k) + 5 * (d * z + b * e));
 }
 
 Split few_held_out(const Split& split) {
@@ -134,7 +140,9 @@ Split few_held_out(const Split& split) {
   out.held_y = split.held_y.block(0, 0, rows, split.held_y.cols);
   if (split.is_partial()) out.held_seen = split.held_seen.block(0, 0, rows, split.held_y.cols);
   if (!split.held_lengths.empty()) out.held_lengths.resize(static_cast<std::size_t>(rows / split.tokens));
-  return out;
+  const double usual = static_cast<double>(rows) / static_cast<double>(split.held_x.rows);
+  const bool tell = squared_norm(out.held_y) >= kFewLabels * usual * squared_norm(split.held_y);
+  return tell ? std::move(out) : split;
 }
 
 namespace {
@@ -181,7 +189,7 @@ class Descent {
   }
   void step() {
     const double squares = machine_->step(batches_.next(), slower_ * rate_at(options_, dim(), out_.steps));
-    mean_ += 0.1 * (squares - mean_);
+    if (squares >= 0) mean_ += 0.1 * (squares - mean_);
     ++effort_.steps;
     ++out_.steps;
     if (out_.steps % 10 == 0) effort_.report("descend", out_.steps, mean_, out_.factors.heads());

@@ -49,9 +49,10 @@ class Successor {
 };
 
 // The memory of a descent, examples left out.
-double descent_bytes(const Split& split, const backend::HeadRanks& ranks);
+double descent_bytes(const Split& split, const backend::HeadRanks& ranks, const Effort& effort);
 
-// The first held-out examples only: a look is to cost less than the steps between two looks.
+// The first held-out examples only: a look is to cost less than the steps between two looks. All of them
+// where the first have few labels, or small ones, which would say little.
 Split few_held_out(const Split& split);
 
 DescentResult descend(const Split& split, Factors start, const DescentOptions& options, std::uint64_t seed,

@@ -22,6 +22,7 @@ struct PolishOptions {
   int max_steps = 60, stall_steps = 8;
   int max_inner = 200;        // iterations of conjugate gradients per step
   double stall_factor = 0.9;  // of squares, over stall_steps
+  bool early = false;         // a try that is given up soon: no more iterations for it
   bool ends_capped = false;   // where so many do not solve a step: more equations or iterations would help
 };
 struct Polished {

@@ -122,9 +122,9 @@ Ambiguity ambiguity_of(const Split& split, const Split& thin, const Factors& fac
 }
 
 // The tests of prove_large() on heads in factors.
-Proof prove_factors(const Split& split, const Outside& outside, const Factors& factors, double equations,
+Proof prove_factors(const Split& split, const Outside& outside, const Factors& factors, NewtonNeeds needed,
                     const RecoverOptions& options, Effort& effort) {
-  const Split thin = first_equations(split, factors.ranks, equations);
+  const Split thin = first_equations(split, factors.ranks, needed.equations);
   Proof proof;
   proof.doubt = Doubt::wide_bars;
   proof.pools_mean.assign(static_cast<std::size_t>(factors.heads()), false);
@@ -145,8 +145,8 @@ Proof prove_factors(const Split& split, const Outside& outside, const Factors& f
     proof.heads = std::move(other.heads);
   } else {
     proof.doubt = last_doubt(
-        explained(split, factors), [&] { return factors_come_back(thin, factors, options.seed, effort); },
-        effort);
+        explained(split, factors),
+        [&] { return factors_come_back(thin, factors, needed.inner, options.seed, effort); }, effort);
   }
   return proof;
 }
@@ -165,7 +165,7 @@ bool depends_on_places(const Split& white, const Factors& factors, Certificate& 
 }
 
 // Labels with noise: all examples count, another start must agree, and what is left must be noise.
-Challenge test_noise(const Split& white, const Outside& outside, double equations,
+Challenge test_noise(const Split& white, const Outside& outside, NewtonNeeds needed,
                      const RecoverOptions& options, Effort& effort, Factors& best,
                      std::vector<HeadBound>& bars, Certificate& certificate) {
   Challenge out;
@@ -174,7 +174,8 @@ Challenge test_noise(const Split& white, const Outside& outside, double equation
       polish_bytes(white, best.ranks, rows, effort) + 16 * rows * d,  // tokens as given, and with ones
       "the recovery from labels with noise");
   best = timed_in(certificate, "polish", [&] {
-    return polish(white, best, {.damping = 1e-6, .ridge = 1e-12}, "polish", effort).factors;
+    return polish(white, best, {.damping = 1e-6, .ridge = 1e-12, .max_inner = needed.inner}, "polish", effort)
+        .factors;
   });
   if (effort.expired()) return out;
   Matrix<double> left =
@@ -191,11 +192,13 @@ Challenge test_noise(const Split& white, const Outside& outside, double equation
   again.heads = layer_heads(best);
   again.starts = dense_follows(options, outside.dim, effort.context().machine) ? kStartsBefore : 2;
   Certificate aside;
-  FactorSearch second{.enough = kAsGood * best.held_out_error, .equations = equations};
+  FactorSearch second{.enough = kAsGood * best.held_out_error, .needed = needed};
   timed_in(certificate, "starts", [&] { return search_factors(white, again, effort, aside, second), 0; });
   if (effort.expired() || second.best.heads() != best.heads()) return out;
-  const Factors other = matched_to(
-      best, polish(white, second.best, {.damping = 1e-6, .ridge = 1e-12}, "polish", effort).factors);
+  const Factors other =
+      matched_to(best, polish(white, second.best,
+                              {.damping = 1e-6, .ridge = 1e-12, .max_inner = needed.inner}, "polish", effort)
+                           .factors);
   out.agrees = factor_distance(other, best, effort.threads()) < kAgreement;
   if (!out.agrees) return out;
   const FactorBars errors = timed_in(certificate, "error bars", [&] {
@@ -218,9 +221,11 @@ void reserve(const Split& split, const RecoverOptions& options, Effort& effort) 
   const double enough = 1.25 * kPolishEquations *
                         factor_unknowns(most, split.train_x.cols, split.train_y.cols) /
                         static_cast<double>(split.train_y.cols);
-  const double bytes =
-      polish_bytes(split, most, std::min(static_cast<double>(split.train_x.rows), enough), effort);
-  const double descent = descent_bytes(split, most);
+  const double bytes = polish_bytes(
+      split, most,
+      std::min(static_cast<double>(split.train_x.rows), std::max(static_cast<double>(split.tokens), enough)),
+      effort);
+  const double descent = descent_bytes(split, most, effort);
   const Index ones = options.bias ? 2 * (split.train_x.cols + 1) : 0;  // tokens with a last 1, twice
   effort.reserve(bytes + descent + 8 * static_cast<double>(split.train_x.rows * ones), "the recovery");
 }
@@ -269,12 +274,11 @@ void judge(const Split& white, const Outside& outside, const RecoverOptions& opt
     return;
   }
   if (best.held_out_error < kProof) {
-    out.proof = timed_in(certificate, "challenge", [&] {
-      return prove_factors(white, outside, best, search.equations, options, effort);
-    });
+    out.proof = timed_in(certificate, "challenge",
+                         [&] { return prove_factors(white, outside, best, search.needed, options, effort); });
     out.bars = out.proof.relative;
   } else if (!effort.expired() && search.at_minimum && !overfits(search)) {
-    out.noise = test_noise(white, outside, search.equations, options, effort, best, out.bars, certificate);
+    out.noise = test_noise(white, outside, search.needed, options, effort, best, out.bars, certificate);
   }
 }
 

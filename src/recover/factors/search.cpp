@@ -79,7 +79,7 @@ class Newton final : public Successor {
     return timed(seconds_, [&] { return polish_from(descended, which); });
   }
   std::optional<Factors> with_fresh_heads(const Factors& descended) override {
-    const Factors found = timed_in(certificate_, "reduce", [&] { return merge(descended, {}); });
+    const Factors found = merged(descended, {});
     const Index places = descended.heads() - found.heads();
     if (places == 0) return std::nullopt;
     return with_silent_heads(
@@ -88,7 +88,7 @@ class Newton final : public Successor {
   }
   std::optional<Factors> with_heads_asked_for(const Factors& descended) override {
     if (!options_.heads || layer_heads(descended) <= *options_.heads) return std::nullopt;
-    Factors fewer = timed_in(certificate_, "reduce", [&] { return merge(descended, options_.heads); });
+    Factors fewer = merged(descended, options_.heads);
     fewer.held_out_error = error_on_few(fewer);
     const bool lost = fewer.held_out_error > kLost * descended.held_out_error;
     return lost ? std::optional(std::move(fewer)) : std::nullopt;
@@ -171,6 +171,10 @@ class Newton final : public Successor {
       }
     return any ? std::move(out) : Factors{};
   }
+  Factors merged(const Factors& factors, std::optional<Index> heads) {
+    return timed(seconds_,
+                 [&] { return timed_in(certificate_, "reduce", [&] { return merge(factors, heads); }); });
+  }
   Factors merge(const Factors& factors, std::optional<Index> heads) {
     return merge_heads(factors, heads, [&](const Factors& fewer) { return error_on_few(fewer); });
   }
@@ -188,6 +192,7 @@ class Newton final : public Successor {
     PolishOptions options{.tolerance = kTrimAt};
     if (start.ranks.rotary) return newton_with_mirrors(start, options);
     if (which == Try::last) return polish_enough(start, options, "polish");
+    options.early = true;
     options.stall_steps = kEarlySteps;
     options.stall_factor = kEarlyFactor;
     Polished next = polish_enough(start, options, "polish");
@@ -220,20 +225,20 @@ class Newton final : public Successor {
   }
   // On as many equations as make the steps easy to solve; where all are not enough, with more iterations.
   Polished polish_enough(const Factors& start, PolishOptions options, const std::string& phase) {
-    const Split thin = first_equations(white_, start.ranks, found_.equations);
+    const Split thin = first_equations(white_, start.ranks, found_.needed.equations);
     const Index rows = thin.train_x.rows;
     effort_.reserve(polish_bytes(white_, start.ranks, static_cast<double>(rows), effort_) +
-                        descent_bytes(white_, start.ranks),
+                        descent_bytes(white_, start.ranks, effort_),
                     "the recovery");
-    const bool all = rows == white_.train_x.rows, early = options.stall_steps == kEarlySteps;
-    options.max_inner = found_.inner;
-    options.ends_capped = !all || (!early && found_.inner < kMostInner);
+    const bool all = rows == white_.train_x.rows;
+    options.max_inner = found_.needed.inner;
+    options.ends_capped = !all || (!options.early && found_.needed.inner < kMostInner);
     Polished out = polish(thin, start, options, phase, effort_);
     if (out.status != LmStatus::capped) return out;
     if (all)
-      found_.inner *= kMoreInner;
+      found_.needed.inner *= kMoreInner;
     else
-      found_.equations *= kMoreEquations;
+      found_.needed.equations *= kMoreEquations;
     return polish_enough(out.factors, options, phase);
   }
   // Of two that are at rounding the later one has fewer heads or ranks. Noise may let an early try end a
@@ -293,8 +298,7 @@ void search_factors(const Split& white, const RecoverOptions& options, Effort& e
     if (start >= 2 && options.rank == "auto") rank = std::min(d, 2 * rank);
     FactorSearch next;
     next.enough = found.enough;
-    next.equations = found.equations;
-    next.inner = found.inner;
+    next.needed = found.needed;
     Newton newton(white, options, effort, certificate, start == 0 ? found : next);
     const DescentResult descent = timed_in(certificate, "descend", [&] {
       return descend(

@@ -6,12 +6,17 @@
 
 namespace headlens::recovery {
 
+// What steps of Newton needed: equations per unknown, and iterations of conjugate gradients.
+struct NewtonNeeds {
+  double equations = kPolishEquations;
+  int inner = PolishOptions{}.max_inner;
+};
+
 struct FactorSearch {
   Factors best;  // of Newton, or of descent where Newton was not tried
   DescentEnd end = DescentEnd::out_of_steps;
-  double enough = kProof;                 // held-out error below which no other start is made
-  double equations = kPolishEquations;    // per unknown, that Newton needed
-  int inner = PolishOptions{}.max_inner;  // iterations of conjugate gradients per step, that Newton needed
+  double enough = kProof;  // held-out error below which no other start is made
+  NewtonNeeds needed;
   bool at_minimum = false;  // Newton ended at a minimum that is not zero: noise, or the wrong model
 };
 
