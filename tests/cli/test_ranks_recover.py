@@ -80,7 +80,7 @@ def test_same_ranks_same_bytes(layers, tmp_path):
 
 def test_a_recovery_that_is_too_large_for_one_process(layers, tmp_path):
     """The arrays of the search are divided among the ranks."""
-    words = ("recover", layers / "wide.npz", FACTORS, "--max-memory 5800K -o", tmp_path / "l.npz")
+    words = ("recover", layers / "wide.npz", FACTORS, "--max-memory 6400K -o", tmp_path / "l.npz")
     refused = run(*words, status=2)
     assert "may be used" in refused.stderr
     mpirun(4, *words)
