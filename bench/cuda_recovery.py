@@ -1,6 +1,6 @@
 """Recovery on the CUDA back end: the whole command, from the file of examples to the layer and its certificate.
 
-Layers of heads of rank d / m with |Theta| = 2, fed with random signs, 32 tokens per example (16 for d = 64). PyTorch draws the
+Layers of heads of rank d / m with |Theta| = 2, fed with random signs, 32 tokens per example (16 for d = 64 and 1024). PyTorch draws the
 examples on the device, in float64. Further layers: files of factors (.npz: Q, K (m,d,r), V (m,d,r), O (m,r,e)).
 Writes bench/results/cuda_recovery.json. `bench/cuda_recovery.py [SEEDS [FILE.npz,EXAMPLES ..]]`, 5 seeds by default.
 """
@@ -17,7 +17,7 @@ import torch
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 HEADLENS = next(p for p in (ROOT / "build/headlens", ROOT / "headlens") if p.exists())
-SIZES = [(64, 8, 600, 16), (768, 12, 5000, 32), (1024, 16, 8000, 32)]  # d, m, examples, tokens
+SIZES = [(64, 8, 600, 16), (768, 12, 5000, 32), (1024, 16, 16000, 16)]  # d, m, examples, tokens
 DEVICE = "cuda"
 
 
@@ -45,7 +45,7 @@ def save_examples(path, theta, w, count, tokens, generator):
     signs = torch.randint(0, 2, (count, tokens, theta.shape[1]), generator=generator, device=DEVICE)
     x = (2 * signs - 1).double()
     y = torch.cat([outputs(theta, w, part) for part in x.split(500)])
-    np.savez(path, X=x.cpu().numpy(), Y=y.cpu().numpy())
+    np.savez(path, X=x.float().cpu().numpy(), Y=y.cpu().numpy())
 
 
 def worst_error(path, theta, w):

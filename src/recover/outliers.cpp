@@ -153,13 +153,17 @@ Recovery recover_despite_outliers(const Examples& examples, const RecoverOptions
   const RecoveryStatus status = first.certificate.status;
   const bool may = options.method == RecoverMethod::varpro && !options.best_fit &&
                    status != RecoveryStatus::recovered && status != RecoveryStatus::needs_more_examples;
-  if (!may || !first.best) return first;
+  const auto is_late = [&] {
+    const std::optional<double> left = time_left();
+    return left && *left <= 0;
+  };
+  // Looking for outliers takes the outputs of all examples, which of many takes long, too.
+  if (!may || !first.best || is_late()) return first;
   Outliers outliers = far_labels(examples, left_by(examples, first, execution));
   Recovery latest;
   for (int round = 0; round < kRounds && !outliers.labels.empty(); ++round) {
-    const std::optional<double> left = time_left();
-    if (left && *left <= 0) return first;
-    latest = recover(without(examples, outliers.labels), left);
+    if (is_late()) return first;
+    latest = recover(without(examples, outliers.labels), time_left());
     if (!latest.best) return first;
     Outliers next = far_labels(examples, left_by(examples, latest, execution));
     const bool same = next.labels == outliers.labels;
