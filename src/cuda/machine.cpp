@@ -1,5 +1,6 @@
 #include "cuda/machine.hpp"
 
+#include "cuda/arrays.hpp"
 #include "cuda/design/head_design.hpp"
 #include "cuda/kernels/device_kernel.hpp"
 #include "cuda/layer/factor_descent.hpp"
@@ -41,6 +42,11 @@ class Machine final : public backend::Backend {
   }
   double bytes(const backend::Route& route, const backend::Shape& shape, int) const override {
     return route_bytes(route, shape);
+  }
+  int device_number() const override { return device().number; }
+  std::shared_ptr<const DeviceMemory> borrow(std::shared_ptr<void> address,
+                                             std::size_t bytes) const override {
+    return cuda::borrow(std::move(address), bytes);
   }
   std::uint64_t free_bytes() const override { return free_device_bytes(); }
   double held_features_bytes() const override { return 0x1p60; }  // memory is what limits them, not habit

@@ -49,10 +49,14 @@ struct Factors {
   double query = 1, key = 1;
 };
 
-// From some thousand sets, evenly taken: a mean and a spread need no more.
-Factors factors_of(const Sets& sets) {
-  constexpr Index kSets = 1024;
-  const Index d = sets.dim(), step = std::max<Index>(1, sets.count() / kSets);
+// From some thousand sets, evenly taken, and fewer of large ones: a mean and a spread need no more, and what
+// is taken of sets on a device comes here.
+Factors factors_of(const Sets& all) {
+  constexpr Index kSets = 1024, kNumbers = Index{1} << 24;
+  const Index d = all.dim(), numbers = (all.count() + all.total_keys()) * d;
+  const Index taken = std::max({Index{1}, all.count() / kSets, numbers / kNumbers});
+  const Sets sets = all.on_device() ? all.every(taken) : all;
+  const Index step = all.on_device() ? 1 : taken;
   Spread queries(d), keys(d);
   std::vector<double> query(static_cast<std::size_t>(d)),
       tokens(static_cast<std::size_t>(d * sets.max_keys()));
