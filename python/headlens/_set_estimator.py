@@ -12,6 +12,7 @@ from sklearn.utils import check_random_state
 from . import _core
 from ._arrays import as_mean
 from ._call import fill, head_count, named, settings, warn, whole_number
+from ._device import borrowed, returned
 from ._sets import Sets, as_sequences, as_sets, precision_of
 
 
@@ -47,7 +48,7 @@ class SetEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         """Draws the heads and trains their values. A numerical outcome without a full result is a warning."""
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
-        sets, dtype = self._read(X)
+        sets, dtype = self._read(self._lent(X) if self._draws_heads() else X)
         targets = self._encode(y)
         self.n_features_in_ = sets.dim
         if self._chooses_all():
@@ -71,9 +72,10 @@ class SetEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     def transform(self, X: Any) -> np.ndarray:
         """The features: (n, heads (d + 1)), or (n, heads) for mlp; predictions are ``features @ values + b``.
 
-        For heads="inf", the kernel with the sets that the model keeps.
+        For heads="inf", the kernel with the sets that the model keeps. Features of tokens that the CUDA back end
+        reads on a device stay there, as a tensor of the library of X.
         """
-        return self._apply("features", X)
+        return returned(self._apply("features", X), X)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the model file of the command line, byte for byte; `headlens.load` reads it."""
@@ -85,6 +87,15 @@ class SetEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
     def _read(self, X: Any) -> tuple[_core.Sets, np.dtype]:
         return as_sequences(X) if self.sequence else as_sets(X)
+
+    def _lent(self, X: Any) -> Any:
+        """Tokens on a device, for the CUDA back end, where features of heads are computed; all else as it is."""
+        return borrowed(X, "X") if self.backend == "cuda" else X
+
+    def _draws_heads(self) -> bool:
+        """Whether a fit draws finitely many heads: all else reads sets in main memory, and keeps some of them."""
+        heads = self.get_params(deep=False).get("heads", "inf")
+        return not self._chooses_all() and heads != "inf" and heads != float("inf")
 
     def _settings(self) -> Any:
         return settings(self.threads, self.max_memory, bool(self.verbose), self.backend)
@@ -176,7 +187,7 @@ class SetEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
     def _apply(self, method: str, X: Any) -> np.ndarray:
         model = self._fitted_model()
-        sets, dtype = self._read(X)
+        sets, dtype = self._read(X if self.heads_ is None else self._lent(X))
         if sets.dim != self.n_features_in_:
             raise ValueError(
                 f"X has {sets.dim} features, but {type(self).__name__} is expecting {self.n_features_in_} "

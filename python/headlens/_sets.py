@@ -164,8 +164,11 @@ def is_list_of_sets(values: Any) -> bool:
 def as_sets(values: Any, name: str = "X") -> tuple[_core.Sets, np.dtype]:
     """What the library reads, and the type that results go back in. No copy of arrays that are in C order.
 
-    `values`: (n, 1 + N, d), query first; (n, d), one key each and a query of zeros; `Sets`; a list of arrays.
+    `values`: (n, 1 + N, d), query first, in main memory or borrowed from a device; (n, d), one key each and a query
+    of zeros; `Sets`; a list of arrays.
     """
+    if isinstance(values, _core.DeviceArray):
+        return _core.Sets.from_tokens(values, name), np.dtype(values.dtype)
     if is_list_of_sets(values):
         values = Sets.from_list(values, name)
     if isinstance(values, Sets):
@@ -191,8 +194,8 @@ def as_sets(values: Any, name: str = "X") -> tuple[_core.Sets, np.dtype]:
 
 def as_sequences(values: Any, name: str = "X") -> tuple[_core.Sets, np.dtype]:
     """(n, L, d): every token in turn is the query, the others its keys."""
-    array = as_array(values, name)
-    return _core.Sets.from_sequence(array, name), array.dtype
+    array = values if isinstance(values, _core.DeviceArray) else as_array(values, name)
+    return _core.Sets.from_sequence(array, name), np.dtype(array.dtype)
 
 
 def precision_of(precision: str, dtype: np.dtype) -> str:

@@ -7,6 +7,7 @@
 #include "arrays.hpp"
 #include "bindings.hpp"
 #include "call.hpp"
+#include "headlens/device_memory.hpp"
 #include "headlens/kernel.hpp"
 #include "headlens/tasks.hpp"
 
@@ -18,6 +19,11 @@ template <class F>
 Sets checked(F&& make) {
   const nb::gil_scoped_release release;
   return make();
+}
+
+template <Sets (*make)(Array, std::string)>
+Sets from_device(const Array& tokens, const std::string& name) {
+  return checked([&] { return make(tokens, name); });
 }
 
 nb::tuple generated(const TaskOptions& options, const Settings& settings) {
@@ -48,6 +54,11 @@ nb::tuple kernel(const Sets& a, const Sets* b, const KernelOptions& options, con
 }  // namespace
 
 void bind_sets(nb::module_& m) {
+  nb::class_<Array>(m, "DeviceArray").def_prop_ro("dtype", [](const Array& array) {
+    return name(array.dtype());
+  });
+  m.def("check_cuda_device", &check_cuda_device, nb::arg("number"), nb::arg("name"));
+  m.def("cuda_array", &borrow_from_cuda, nb::arg("capsule"), nb::arg("name"));
   nb::class_<Sets>(m, "Sets")
       .def_static(
           "from_arrays",
@@ -63,6 +74,7 @@ void bind_sets(nb::module_& m) {
             return checked([&] { return Sets::from_tokens(t, name); });
           },
           nb::arg("tokens"), nb::arg("name"))
+      .def_static("from_tokens", &from_device<Sets::from_tokens>, nb::arg("tokens"), nb::arg("name"))
       .def_static(
           "from_ragged",
           [](const AnyArray& query, const AnyArray& keys, const std::vector<std::int64_t>& offsets,
@@ -78,6 +90,7 @@ void bind_sets(nb::module_& m) {
             return checked([&] { return Sets::from_sequence(t, name); });
           },
           nb::arg("tokens"), nb::arg("name"))
+      .def_static("from_sequence", &from_device<Sets::from_sequence>, nb::arg("tokens"), nb::arg("name"))
       .def_prop_ro("count", &Sets::count)
       .def_prop_ro("dim", &Sets::dim);
   m.def("generate", &generated, nb::arg("options"), nb::arg("settings"));

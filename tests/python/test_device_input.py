@@ -1,0 +1,387 @@
+"""Tensors on a device of CUDA: borrowed where the CUDA back end reads them, refused or fetched where nobody does."""
+
+import ctypes
+import gc
+import sys
+import types
+
+import headlens
+import numpy as np
+import pytest
+from headlens import _core, _device
+
+CUDA = next(b for b in headlens.info()["backends"] if b["name"] == "cuda")
+without_device = pytest.mark.skipif(CUDA["available"], reason="the CUDA back end is there")
+HEADS = {"heads": 7, "ridge": 0.1, "random_state": 0}
+
+
+class Pretended:
+    """Says that it is a tensor on a device, and counts how often it is lent."""
+
+    def __init__(self, array, number=0):
+        self._array, self._number, self.streams = array, number, []
+        self.shape, self.dtype = array.shape, array.dtype
+
+    def __dlpack_device__(self):
+        return (2, self._number)
+
+    def __dlpack__(self, *, stream=None):
+        self.streams.append(stream)
+        return self._array.__dlpack__()
+
+    def cpu(self):
+        return self._array
+
+
+def predictions(X, y, **options):
+    return headlens.RandomFeatureAttentionRegressor(**HEADS, **options).fit(X, y).predict(X)
+
+
+@pytest.mark.parametrize("backend", ["auto", "cpu"])
+def test_the_processor_gets_a_copy(backend, tokens):
+    X, y = tokens
+    there = Pretended(X)
+    np.testing.assert_array_equal(predictions(there, y, backend=backend), predictions(X, y))
+    assert there.streams == []
+
+
+@without_device
+@pytest.mark.parametrize("heads", [7, "inf"])
+def test_without_a_device_nothing_is_lent(heads, tokens):
+    X, y = tokens
+    there = Pretended(X)
+    model = headlens.RandomFeatureAttentionRegressor(heads=heads, backend="cuda")
+    with pytest.raises(ValueError, match="backend: cuda given: .*ask for cpu"):
+        model.fit(there, y)
+    assert there.streams == []
+    fitted = headlens.RandomFeatureAttentionRegressor(**HEADS).fit(X, y).set_params(backend="cuda")
+    for call in (fitted.predict, fitted.transform):
+        with pytest.raises(ValueError, match="backend: cuda given"):
+            call(there)
+    assert there.streams == []
+
+
+@pytest.fixture
+def lends(monkeypatch):
+    """A back end that takes what it is lent: the capsules."""
+    monkeypatch.setattr(_core, "check_cuda_device", lambda number, name: None)
+    monkeypatch.setattr(_core, "cuda_array", lambda capsule, name: capsule)
+
+
+def test_tensors_are_lent_for_the_legacy_default_stream(lends):
+    there = Pretended(np.ones((4, 3, 2), np.float32))
+    assert "dltensor" in repr(_device.borrowed(there, "X"))
+    assert there.streams == [1]
+
+
+def test_what_is_not_tokens_on_a_device_is_left_alone(lends):
+    flat = Pretended(np.ones((4, 3)))
+    for values in (np.ones((4, 3, 2)), [[1.0]], "X", None, flat):
+        assert _device.borrowed(values, "X") is values
+    assert flat.streams == []
+
+
+class Torch(Pretended):
+    """Converts, and answers in C order, as tensors of PyTorch do."""
+
+    def double(self):
+        return Torch(self._array.astype(np.float64))
+
+    def float(self):
+        return Torch(self._array.astype(np.float32))
+
+    def contiguous(self):
+        return Torch(np.ascontiguousarray(self._array))
+
+    def __dlpack__(self, *, stream=None):
+        assert self._array.flags.c_contiguous
+        return self._array
+
+
+class CuPy(Pretended):
+    def astype(self, dtype):
+        return CuPy(self._array.astype(dtype))
+
+    def __dlpack__(self, *, stream=None):
+        return self._array
+
+
+@pytest.mark.parametrize("library", [Torch, CuPy])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, np.int32, bool])
+def test_other_types_are_converted_by_their_library(library, dtype, lends):
+    array = np.arange(24).reshape(4, 3, 2).astype(dtype)
+    lent = _device.borrowed(library(array), "X")
+    assert lent.dtype == (dtype if dtype in (np.float32, np.float64) else np.float64)
+    np.testing.assert_array_equal(lent, array.astype(lent.dtype))
+
+
+def test_bfloat16_becomes_float32_and_other_orders_that_of_c(lends):
+    short = Torch(np.ones((4, 3, 2), np.float32))
+    short.dtype = "torch.bfloat16"
+    assert _device.borrowed(short, "X").dtype == np.float32
+    turned = Torch(np.ones((2, 3, 4)).T)
+    assert _device.borrowed(turned, "X").flags.c_contiguous
+
+
+def test_types_without_a_way_are_refused_by_name(lends):
+    with pytest.raises(ValueError, match=r"^X: Complex data not supported, found complex64 \(4, 3, 2\)"):
+        _device.borrowed(Torch(np.ones((4, 3, 2), np.complex64)), "X")
+    with pytest.raises(ValueError, match=r"^X: int64 \(4, 3, 2\) on a device given, expected float32"):
+        _device.borrowed(Pretended(np.ones((4, 3, 2), np.int64)), "X")
+
+
+def test_a_library_that_does_not_lend_is_quoted(lends, monkeypatch):
+    def refuse(self, **options):
+        raise BufferError("exported to nobody")
+
+    monkeypatch.setattr(Pretended, "__dlpack__", refuse)
+    with pytest.raises(
+        ValueError, match=r"^X: its library does not lend it through DLPack \(exported to nobody\)"
+    ):
+        _device.borrowed(Pretended(np.ones((4, 3, 2))), "X")
+
+
+def test_results_go_to_the_library_of_the_tensor(monkeypatch):
+    result, here = Pretended(np.ones(3)), np.ones(3)
+    library = types.ModuleType("lender")
+    library.from_dlpack = lambda values: ("taken", values)
+    monkeypatch.setitem(sys.modules, "lender", library)
+    tensor = type("Tensor", (), {"__module__": "lender.core"})
+    own = type("Own", (tensor,), {"__module__": "__main__"})
+    for like in (tensor(), own()):
+        assert _device.returned(result, like) == ("taken", result)
+        assert _device.returned(here, like) is here
+    assert _device.returned(result, object()) is result
+
+
+class _Type(ctypes.Structure):
+    _fields_ = [("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16)]
+
+
+class _Tensor(ctypes.Structure):
+    _fields_ = [
+        ("data", ctypes.c_void_p),
+        ("device_type", ctypes.c_int32),
+        ("device_id", ctypes.c_int32),
+        ("ndim", ctypes.c_int32),
+        ("dtype", _Type),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    ]
+
+
+class _Managed(ctypes.Structure):
+    pass
+
+
+_Deleter = ctypes.CFUNCTYPE(None, ctypes.POINTER(_Managed))
+_Managed._fields_ = [("tensor", _Tensor), ("context", ctypes.c_void_p), ("deleter", _Deleter)]
+
+
+class Capsule:
+    """A capsule of DLPack that claims a device, over memory that is not there."""
+
+    def __init__(self, shape, *, device=(2, 0), dtype=(2, 32), strides=None):
+        integers = ctypes.c_int64 * len(shape)
+        self.freed = 0
+        self._keep = [integers(*shape), None if strides is None else integers(*strides), _Deleter(self._free)]
+        tensor = _Tensor(64, *device, len(shape), _Type(*dtype, 1), self._keep[0], self._keep[1], 0)
+        self._managed = _Managed(tensor, None, self._keep[2])
+        make = ctypes.pythonapi.PyCapsule_New
+        make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+        self.capsule = make(ctypes.addressof(self._managed), b"dltensor", None)
+
+    def _free(self, managed):
+        self.freed += 1
+
+
+BAD = {
+    "of a device type that is not CUDA's": (
+        Capsule((4, 3, 2), device=(1, 0)),
+        "X: .*device type 1, expected 2",
+    ),
+    "not in C order": (Capsule((4, 3, 2), strides=(1, 4, 12)), r"X: float32 \(4, 3, 2\) .*contiguous\(\)"),
+    "with gaps": (Capsule((4, 3, 2), strides=(12, 2, 1)), "X: .*do not lie in C order"),
+    "of half precision": (
+        Capsule((4, 3, 2), dtype=(2, 16)),
+        "array: its type is not one that headlens knows",
+    ),
+    "of bfloat16": (Capsule((4, 3, 2), dtype=(4, 16)), "array: its type is not one that headlens knows"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_capsules_that_are_not_read_are_given_back(case):
+    given, text = BAD[case]
+    with pytest.raises(ValueError, match=text):
+        _core.cuda_array(given.capsule, "X")
+    gc.collect()
+    assert given.freed == 1
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        Capsule((4, 3, 2)),
+        Capsule((4, 3, 2), dtype=(2, 64)),
+        Capsule((4, 1, 2), strides=(2, 77, 1)),
+        Capsule((4, 3, 2), device=(2, 9)),
+    ],
+    ids=["float32", "float64", "an axis of one", "another device"],
+)
+def test_what_lies_on_no_device_is_not_read(given):
+    """Without the back end its absence is the reason; with it, that the address is not one of the device."""
+    with pytest.raises(ValueError, match="backend: cuda|X: lies on cuda:9, and headlens works on cuda:0"):
+        _core.cuda_array(given.capsule, "X")
+    gc.collect()
+    assert given.freed == 1
+
+
+def test_only_capsules_of_tensors_are_taken():
+    for value in (3, "X", None):
+        with pytest.raises(TypeError):
+            _core.cuda_array(value, "X")
+
+
+# What follows needs PyTorch and a device.
+
+
+@pytest.fixture
+def torch():
+    library = pytest.importorskip("torch", reason="needs PyTorch")
+    if not CUDA["available"]:
+        pytest.skip(f"the CUDA back end: {CUDA['reason']}")
+    if not library.cuda.is_available():
+        pytest.skip("PyTorch sees no device of CUDA")
+    return library
+
+
+def on_cuda(torch, X):
+    return torch.from_numpy(np.ascontiguousarray(X)).cuda()
+
+
+def close_the_way_back(torch, monkeypatch):
+    """From now on a tensor that is fetched to main memory fails the test."""
+
+    def refuse(tensor, *rest, **options):
+        raise AssertionError(f"a tensor {tuple(tensor.shape)} was copied to main memory")
+
+    for name in ("cpu", "numpy", "tolist", "__array__"):
+        monkeypatch.setattr(torch.Tensor, name, refuse)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"ridge": "auto"},
+        {"sequence": True, "positions": "sinusoidal"},
+        {"model": "mlp"},
+        {"precision": "f64"},
+        {"precision": "f32", "score_function": "softmax"},
+        {"loss": "huber"},
+    ],
+    ids=str,
+)
+def test_fit_predict_and_transform_are_those_of_main_memory(options, dtype, tokens, torch, monkeypatch):
+    X, y = tokens[0].astype(dtype), tokens[1]
+    if options.get("sequence"):
+        y = X[:, :, 0] * 2.0
+    options = {**HEADS, **options, "backend": "cuda"}
+    here = headlens.RandomFeatureAttentionRegressor(**options).fit(X, y)
+    expected = here.predict(X), here.transform(X)
+    tensor = on_cuda(torch, X)
+    with monkeypatch.context() as patched:
+        close_the_way_back(torch, patched)
+        there = headlens.RandomFeatureAttentionRegressor(**options).fit(tensor, y)
+        predicted, features = there.predict(tensor), there.transform(tensor)
+    np.testing.assert_array_equal(predicted, expected[0])
+    assert isinstance(features, torch.Tensor) and features.device == tensor.device
+    np.testing.assert_array_equal(features.cpu().numpy(), expected[1])
+    np.testing.assert_array_equal(there.values_, here.values_)
+
+
+def test_classifiers_take_them_too(tokens, torch):
+    X, y = tokens
+    labels = np.where(y > 0, "high", "low")
+    model = headlens.RandomFeatureAttentionClassifier(heads=7, ridge=0.1, random_state=0, backend="cuda")
+    expected = model.fit(X, labels).predict_proba(X)
+    tensor = on_cuda(torch, X)
+    np.testing.assert_array_equal(model.fit(tensor, labels).predict_proba(tensor), expected)
+
+
+@pytest.mark.parametrize("kind", ["float16", "bfloat16", "int32", "int64", "bool"])
+def test_other_numbers_become_what_they_are_in_main_memory(kind, tokens, torch):
+    X, y = torch.from_numpy(3 * tokens[0]).to(getattr(torch, kind)), tokens[1]
+    found, expected = (
+        headlens.RandomFeatureAttentionRegressor(**HEADS, backend="cuda").fit(x, y).predict(x)
+        for x in (X.cuda(), X)
+    )
+    assert found.dtype == expected.dtype
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_views_and_tensors_with_gradients(tokens, torch):
+    X, y = tokens
+    expected = predictions(X, y, backend="cuda")
+    wide = torch.zeros(40, 5, 9, dtype=torch.float64, device="cuda")
+    wide[:, :, 2:5] = on_cuda(torch, X)
+    turned = on_cuda(torch, X.transpose(2, 1, 0)).permute(2, 1, 0)
+    for tensor in (wide[:, :, 2:5], turned, on_cuda(torch, X).requires_grad_(), on_cuda(torch, X)[0:40]):
+        np.testing.assert_array_equal(predictions(tensor, y, backend="cuda"), expected)
+
+
+def test_bad_tensors_are_refused_by_name(tokens, torch):
+    X, y = tokens
+    X[7, 3, 1] = np.nan
+    model = headlens.RandomFeatureAttentionRegressor(**HEADS, backend="cuda")
+    with pytest.raises(ValueError, match=r"X: tokens\[7, 3, 1\] is nan, expected finite values"):
+        model.fit(on_cuda(torch, X), y)
+    with pytest.raises(ValueError, match="X: tokens is empty"):
+        model.fit(on_cuda(torch, X[:0]), y[:0])
+    with pytest.raises(ValueError, match="X: .*at least two tokens"):
+        model.fit(on_cuda(torch, X[:, :1]), y)
+    with pytest.raises(ValueError, match="X: Complex data not supported"):
+        model.fit(on_cuda(torch, X).to(torch.complex64), y)
+
+
+def test_what_another_stream_still_computes_is_waited_for(tokens, torch):
+    X, y = tokens
+    expected = predictions(X, y, backend="cuda")
+    given, result = on_cuda(torch, X), torch.zeros(X.shape, dtype=torch.float64, device="cuda")
+    slow = torch.ones(4000, 4000, device="cuda")
+    torch.cuda.synchronize()
+    with torch.cuda.stream(torch.cuda.Stream()):
+        for _ in range(20):
+            slow = slow @ slow * 1e-4
+        result.copy_(given + 0 * slow[0, 0].double().nan_to_num())
+        np.testing.assert_array_equal(predictions(result, y, backend="cuda"), expected)
+
+
+def test_features_outlive_all_that_made_them(tokens, torch):
+    X, y = tokens
+    model = headlens.RandomFeatureAttentionRegressor(**HEADS, backend="cuda").fit(X, y)
+    expected = model.transform(X)
+    features = model.transform(on_cuda(torch, X))
+    for _ in range(20):
+        model.transform(on_cuda(torch, X + 1))
+    del model
+    gc.collect()
+    np.testing.assert_array_equal(features.cpu().numpy(), expected)
+
+
+def test_calls_that_read_main_memory_fetch_a_copy(tokens, torch):
+    """Kernels, flat tokens and `Sets`: the same numbers, by way of main memory."""
+    X, y = tokens
+    tensor = on_cuda(torch, X)
+    kernel = headlens.attention_kernel(tensor, backend="cuda")
+    np.testing.assert_array_equal(kernel, headlens.attention_kernel(X, backend="cuda"))
+    model = headlens.AttentionKernelRidge(ridge=0.1, backend="cuda").fit(tensor, y)
+    assert isinstance(model.transform(tensor), np.ndarray)
+    sets = headlens.Sets(tensor[:, 0], tensor[:, 1:])
+    expected = predictions(X, y, backend="cuda")
+    np.testing.assert_array_equal(predictions(sets, y, backend="cuda"), expected)
+    flat = predictions(X[:, 0], y, backend="cuda")
+    np.testing.assert_array_equal(predictions(tensor[:, 0], y, backend="cuda"), flat)
