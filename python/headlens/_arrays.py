@@ -20,7 +20,7 @@ def _fetched(values: Any) -> Any:
 def as_numpy(values: Any, name: str) -> np.ndarray:
     """NumPy's view of `values`: arrays, nested lists, and tensors of PyTorch, JAX and others through DLPack.
 
-    Tensors on a device of CUDA are copied to main memory: `_device.borrowed` is for calls that read them there.
+    Tensors on a device of CUDA are copied to main memory: `_sets.sets_on_cuda` is for calls that read them there.
     """
     if isinstance(values, np.ndarray):
         return values

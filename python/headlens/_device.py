@@ -3,6 +3,8 @@
 import sys
 from typing import Any
 
+import numpy as np
+
 from . import _core
 
 _CUDA = 2  # the number that DLPack gives to devices of CUDA
@@ -15,10 +17,13 @@ def is_on_cuda(values: Any) -> bool:
     return callable(where) and where()[0] == _CUDA
 
 
-def borrowed(values: Any, name: str) -> Any:
-    """Tokens (n, tokens, d) on a device of CUDA as the library reads them there; all else as it is."""
-    if not is_on_cuda(values) or len(getattr(values, "shape", ())) != 3:
-        return values
+def dtype_of(values: Any) -> np.dtype:
+    """The type that an array of these becomes: float32 or float64."""
+    return np.dtype(np.float32 if _kind(values) in ("float32", "bfloat16") else np.float64)
+
+
+def borrowed(values: Any, name: str) -> _core.DeviceArray:
+    """A tensor on a device of CUDA, as the library reads it there."""
     # Before the tensor is asked for: without the back end, or with another device, nothing is exported.
     _core.check_cuda_device(values.__dlpack_device__()[1], name)
     values = _floating(values, name)
@@ -34,7 +39,7 @@ def borrowed(values: Any, name: str) -> Any:
 
 def _floating(values: Any, name: str) -> Any:
     """float32 and float64 stay, everything else is converted on the device to what arrays in main memory become."""
-    kind = str(values.dtype).split(".")[-1]
+    kind = _kind(values)
     if kind in ("float32", "float64"):
         return values
     if kind.startswith("complex"):
@@ -45,6 +50,10 @@ def _floating(values: Any, name: str) -> Any:
     if callable(getattr(values, "astype", None)):  # CuPy
         return values.astype("float64")
     raise ValueError(f"{name}: {kind} {tuple(values.shape)} on a device given, expected float32 or float64")
+
+
+def _kind(values: Any) -> str:
+    return str(values.dtype).split(".")[-1]  # "torch.float32", "float32"
 
 
 def returned(result: Any, like: Any) -> Any:

@@ -1,13 +1,15 @@
 """Sets: one query and any number of keys each."""
 
+import functools
 import operator
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from . import _core
 from ._arrays import as_array, as_numpy
+from ._device import borrowed, dtype_of, is_on_cuda
 
 
 class Sets:
@@ -21,7 +23,8 @@ class Sets:
         Set i owns ``keys[offsets[i]:offsets[i + 1]]``.
 
     An integer index gives one set as an array (1 + N, d), query first; slices, masks and arrays of integers
-    give `Sets`.
+    give `Sets`. Tensors on a device of CUDA are kept as they are, and copied to main memory when somebody first
+    reads them there.
 
     >>> import numpy as np, headlens
     >>> sets = headlens.Sets(np.zeros((2, 3)), np.ones((5, 3)), offsets=[0, 1, 5])
@@ -34,10 +37,11 @@ class Sets:
     """
 
     def __init__(self, query: Any, keys: Any, offsets: Any = None):
-        self.query, self.keys = as_array(query, "query"), as_array(keys, "keys")
+        self._given = (query, keys)  # as long as nobody reads them in main memory, all there is
         self.offsets = None if offsets is None else _as_offsets(offsets)
-        # Checks shapes and values, and keeps the arrays that were checked.
-        self._checked = self._make("Sets")
+        if not self._are_on_cuda():
+            self._given = (self.query, self.keys)
+            self._checked  # noqa: B018 (shapes and values, now)
 
     @classmethod
     def from_list(cls, tokens: Sequence[Any], name: str = "X") -> "Sets":
@@ -62,13 +66,36 @@ class Sets:
             return cls(query, keys.reshape(len(arrays), sizes[0], -1))
         return cls(query, keys, np.concatenate([[0], np.cumsum(sizes)]))
 
-    def _make(self, name: str) -> _core.Sets:
+    def _are_on_cuda(self) -> bool:
+        """Whether both tensors lie on a device of CUDA."""
+        return all(is_on_cuda(part) for part in self._given)
+
+    @functools.cached_property
+    def query(self) -> np.ndarray:
+        return as_array(self._given[0], "query")
+
+    @functools.cached_property
+    def keys(self) -> np.ndarray:
+        return as_array(self._given[1], "keys")
+
+    @functools.cached_property
+    def _checked(self) -> _core.Sets:
+        """In main memory, with shapes and values checked."""
+        return self._make(self.query, self.keys)
+
+    def _lent(self) -> _core.Sets:
+        """On the device, where the CUDA back end reads them; shapes and values are checked."""
+        return self._make(
+            *(borrowed(part, f"Sets: {name}") for part, name in zip(self._given, ("query", "keys")))
+        )
+
+    def _make(self, query: Any, keys: Any) -> _core.Sets:
         if self.offsets is None:
-            return _core.Sets.from_arrays(self.query, self.keys, name)
-        return _core.Sets.from_ragged(self.query, self.keys, self.offsets.tolist(), name)
+            return _core.Sets.from_arrays(query, keys, "Sets")
+        return _core.Sets.from_ragged(query, keys, self.offsets.tolist(), "Sets")
 
     def __len__(self) -> int:
-        return self.query.shape[0]
+        return self._given[0].shape[0]
 
     @property
     def shape(self) -> tuple[int]:
@@ -81,18 +108,18 @@ class Sets:
     @property
     def dim(self) -> int:
         """Coordinates of a token, d."""
-        return self.query.shape[1]
+        return self._given[0].shape[1]
 
     @property
     def dtype(self) -> np.dtype:
         """float32 if queries and keys are, else float64."""
-        return np.result_type(self.query, self.keys)
+        return np.result_type(*(dtype_of(part) for part in self._given))
 
     @property
     def sizes(self) -> np.ndarray:
         """Number of keys of each set."""
         if self.offsets is None:
-            return np.full(len(self), self.keys.shape[1], dtype=np.int64)
+            return np.full(len(self), self._given[1].shape[1], dtype=np.int64)
         return np.diff(self.offsets)
 
     def __getitem__(self, index: Any) -> Any:
@@ -164,11 +191,8 @@ def is_list_of_sets(values: Any) -> bool:
 def as_sets(values: Any, name: str = "X") -> tuple[_core.Sets, np.dtype]:
     """What the library reads, and the type that results go back in. No copy of arrays that are in C order.
 
-    `values`: (n, 1 + N, d), query first, in main memory or borrowed from a device; (n, d), one key each and a query
-    of zeros; `Sets`; a list of arrays.
+    `values`: (n, 1 + N, d), query first; (n, d), one key each and a query of zeros; `Sets`; a list of arrays.
     """
-    if isinstance(values, _core.DeviceArray):
-        return _core.Sets.from_tokens(values, name), np.dtype(values.dtype)
     if is_list_of_sets(values):
         values = Sets.from_list(values, name)
     if isinstance(values, Sets):
@@ -194,8 +218,27 @@ def as_sets(values: Any, name: str = "X") -> tuple[_core.Sets, np.dtype]:
 
 def as_sequences(values: Any, name: str = "X") -> tuple[_core.Sets, np.dtype]:
     """(n, L, d): every token in turn is the query, the others its keys."""
-    array = values if isinstance(values, _core.DeviceArray) else as_array(values, name)
-    return _core.Sets.from_sequence(array, name), np.dtype(array.dtype)
+    array = as_array(values, name)
+    return _core.Sets.from_sequence(array, name), array.dtype
+
+
+def sets_on_cuda(values: Any, name: str = "X") -> tuple[_core.Sets, np.dtype] | None:
+    """Tokens (n, 1 + N, d) and `Sets` as the CUDA back end reads them, if they lie on a device."""
+    if isinstance(values, Sets):
+        return (values._lent(), values.dtype) if values._are_on_cuda() else None
+    return _on_cuda(values, name, _core.Sets.from_tokens)
+
+
+def sequences_on_cuda(values: Any, name: str = "X") -> tuple[_core.Sets, np.dtype] | None:
+    """The same for (n, L, d)."""
+    return _on_cuda(values, name, _core.Sets.from_sequence)
+
+
+def _on_cuda(values: Any, name: str, make: Callable[..., _core.Sets]) -> tuple[_core.Sets, np.dtype] | None:
+    if not is_on_cuda(values) or len(getattr(values, "shape", ())) != 3:
+        return None
+    array = borrowed(values, name)
+    return make(array, name), np.dtype(array.dtype)
 
 
 def precision_of(precision: str, dtype: np.dtype) -> str:

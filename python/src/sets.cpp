@@ -21,11 +21,6 @@ Sets checked(F&& make) {
   return make();
 }
 
-template <Sets (*make)(Array, std::string)>
-Sets from_device(const Array& tokens, const std::string& name) {
-  return checked([&] { return make(tokens, name); });
-}
-
 nb::tuple generated(const TaskOptions& options, const Settings& settings) {
   const LabelledSets data = call(settings, [&](const Execution& e) { return generate(options, e); });
   const Sets& sets = data.sets;
@@ -53,6 +48,7 @@ nb::tuple kernel(const Sets& a, const Sets* b, const KernelOptions& options, con
 
 }  // namespace
 
+// Every layout twice: of arrays in main memory, and of arrays that lie on a device.
 void bind_sets(nb::module_& m) {
   nb::class_<Array>(m, "DeviceArray").def_prop_ro("dtype", [](const Array& array) {
     return name(array.dtype());
@@ -68,13 +64,24 @@ void bind_sets(nb::module_& m) {
           },
           nb::arg("query"), nb::arg("keys"), nb::arg("name"))
       .def_static(
+          "from_arrays",
+          [](const Array& query, const Array& keys, const std::string& name) {
+            return checked([&] { return Sets::from_arrays(query, keys, name); });
+          },
+          nb::arg("query"), nb::arg("keys"), nb::arg("name"))
+      .def_static(
           "from_tokens",
           [](const AnyArray& tokens, const std::string& name) {
             const Array t = borrow(tokens);
             return checked([&] { return Sets::from_tokens(t, name); });
           },
           nb::arg("tokens"), nb::arg("name"))
-      .def_static("from_tokens", &from_device<Sets::from_tokens>, nb::arg("tokens"), nb::arg("name"))
+      .def_static(
+          "from_tokens",
+          [](const Array& tokens, const std::string& name) {
+            return checked([&] { return Sets::from_tokens(tokens, name); });
+          },
+          nb::arg("tokens"), nb::arg("name"))
       .def_static(
           "from_ragged",
           [](const AnyArray& query, const AnyArray& keys, const std::vector<std::int64_t>& offsets,
@@ -84,13 +91,25 @@ void bind_sets(nb::module_& m) {
           },
           nb::arg("query"), nb::arg("keys"), nb::arg("offsets"), nb::arg("name"))
       .def_static(
+          "from_ragged",
+          [](const Array& query, const Array& keys, const std::vector<std::int64_t>& offsets,
+             const std::string& name) {
+            return checked([&] { return Sets::from_ragged(query, keys, offsets, name); });
+          },
+          nb::arg("query"), nb::arg("keys"), nb::arg("offsets"), nb::arg("name"))
+      .def_static(
           "from_sequence",
           [](const AnyArray& tokens, const std::string& name) {
             const Array t = borrow(tokens);
             return checked([&] { return Sets::from_sequence(t, name); });
           },
           nb::arg("tokens"), nb::arg("name"))
-      .def_static("from_sequence", &from_device<Sets::from_sequence>, nb::arg("tokens"), nb::arg("name"))
+      .def_static(
+          "from_sequence",
+          [](const Array& tokens, const std::string& name) {
+            return checked([&] { return Sets::from_sequence(tokens, name); });
+          },
+          nb::arg("tokens"), nb::arg("name"))
       .def_prop_ro("count", &Sets::count)
       .def_prop_ro("dim", &Sets::dim);
   m.def("generate", &generated, nb::arg("options"), nb::arg("settings"));

@@ -2,13 +2,14 @@
 
 import ctypes
 import gc
+import pickle
 import sys
 import types
 
 import headlens
 import numpy as np
 import pytest
-from headlens import _core, _device
+from headlens import _core, _device, _sets
 
 CUDA = next(b for b in headlens.info()["backends"] if b["name"] == "cuda")
 without_device = pytest.mark.skipif(CUDA["available"], reason="the CUDA back end is there")
@@ -55,10 +56,12 @@ def test_without_a_device_nothing_is_lent(heads, tokens):
         model.fit(there, y)
     assert there.streams == []
     fitted = headlens.RandomFeatureAttentionRegressor(**HEADS).fit(X, y).set_params(backend="cuda")
+    query, keys = Pretended(X[:, 0]), Pretended(X[:, 1:])
     for call in (fitted.predict, fitted.transform):
-        with pytest.raises(ValueError, match="backend: cuda given"):
-            call(there)
-    assert there.streams == []
+        for given in (there, headlens.Sets(query, keys)):
+            with pytest.raises(ValueError, match="backend: cuda given"):
+                call(given)
+    assert there.streams == query.streams == keys.streams == []
 
 
 @pytest.fixture
@@ -76,9 +79,40 @@ def test_tensors_are_lent_for_the_legacy_default_stream(lends):
 
 def test_what_is_not_tokens_on_a_device_is_left_alone(lends):
     flat = Pretended(np.ones((4, 3)))
-    for values in (np.ones((4, 3, 2)), [[1.0]], "X", None, flat):
-        assert _device.borrowed(values, "X") is values
+    mixed = headlens.Sets(flat, np.ones((4, 2, 3)))
+    for values in (np.ones((4, 3, 2)), [[1.0]], "X", None, flat, mixed, [flat]):
+        assert _sets.sets_on_cuda(values) is None
+        assert _sets.sequences_on_cuda(values) is None
     assert flat.streams == []
+
+
+@pytest.mark.parametrize("offsets", [None, [0, 3, 4]])
+def test_sets_on_a_device_come_to_main_memory_when_they_are_read_there(offsets, rng):
+    query = rng.standard_normal((2, 3)).astype(np.float32)
+    keys = rng.standard_normal((2, 2, 3) if offsets is None else (4, 3))
+    fetched = []
+
+    class Watched(Pretended):
+        def cpu(self):
+            fetched.append(self.shape)
+            return self._array
+
+    here = headlens.Sets(query, keys, offsets)
+    there = headlens.Sets(Watched(query), Watched(keys), offsets)
+    assert (len(there), there.dim, there.dtype) == (2, 3, np.float64)
+    assert there.sizes.tolist() == here.sizes.tolist() and repr(there) == repr(here)
+    assert fetched == []
+    np.testing.assert_array_equal(there[1], here[1])
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(there))[0], here[0])
+    assert sorted(fetched) == sorted([query.shape, keys.shape])  # each once
+    model = headlens.RandomFeatureAttentionRegressor(**HEADS).fit(here, [1.0, 2.0])
+    np.testing.assert_array_equal(model.predict(there), model.predict(here))
+
+
+def test_bad_sets_on_a_device_are_refused_when_they_are_read():
+    bad = headlens.Sets(Pretended(np.ones((2, 3))), Pretended(np.ones((3, 2, 3))))
+    with pytest.raises(ValueError, match="Sets: query has shape"):
+        headlens.RandomFeatureAttentionRegressor(**HEADS).fit(bad, [1.0, 2.0])
 
 
 class Torch(Pretended):
@@ -303,6 +337,26 @@ def test_fit_predict_and_transform_are_those_of_main_memory(options, dtype, toke
     np.testing.assert_array_equal(there.values_, here.values_)
 
 
+@pytest.mark.parametrize("offsets", [None, [0, 1, 9, 40, 80, 160]])
+def test_sets_of_tensors_are_read_there(offsets, rng, torch, monkeypatch):
+    n = 40 if offsets is None else 5
+    query = rng.standard_normal((n, 3)).astype(np.float32)
+    keys = rng.standard_normal((n, 4, 3) if offsets is None else (160, 3))
+    y = rng.standard_normal(n)
+    make = headlens.RandomFeatureAttentionRegressor
+    here = make(**HEADS, backend="cuda").fit(headlens.Sets(query, keys, offsets), y)
+    expected = here.transform(headlens.Sets(query, keys, offsets))
+    tensors = on_cuda(torch, query), on_cuda(torch, keys)
+    with monkeypatch.context() as patched:
+        close_the_way_back(torch, patched)
+        sets = headlens.Sets(*tensors, offsets)
+        there = make(**HEADS, backend="cuda").fit(sets, y)
+        features = there.transform(sets)
+    np.testing.assert_array_equal(there.values_, here.values_)
+    assert isinstance(features, torch.Tensor)
+    np.testing.assert_array_equal(features.cpu().numpy(), expected)
+
+
 def test_classifiers_take_them_too(tokens, torch):
     X, y = tokens
     labels = np.where(y > 0, "high", "low")
@@ -373,15 +427,12 @@ def test_features_outlive_all_that_made_them(tokens, torch):
 
 
 def test_calls_that_read_main_memory_fetch_a_copy(tokens, torch):
-    """Kernels, flat tokens and `Sets`: the same numbers, by way of main memory."""
+    """Kernels and flat tokens: the same numbers, by way of main memory."""
     X, y = tokens
     tensor = on_cuda(torch, X)
     kernel = headlens.attention_kernel(tensor, backend="cuda")
     np.testing.assert_array_equal(kernel, headlens.attention_kernel(X, backend="cuda"))
     model = headlens.AttentionKernelRidge(ridge=0.1, backend="cuda").fit(tensor, y)
     assert isinstance(model.transform(tensor), np.ndarray)
-    sets = headlens.Sets(tensor[:, 0], tensor[:, 1:])
-    expected = predictions(X, y, backend="cuda")
-    np.testing.assert_array_equal(predictions(sets, y, backend="cuda"), expected)
     flat = predictions(X[:, 0], y, backend="cuda")
     np.testing.assert_array_equal(predictions(tensor[:, 0], y, backend="cuda"), flat)
