@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "backend/curvature_sample.hpp"
 #include "base/parallel.hpp"
 #include "cpu/layer/sum_over.hpp"
 #include "linalg/blas.hpp"
@@ -18,7 +19,6 @@ namespace {
 
 using backend::HeadColumns;
 
-constexpr Index kSampled = 96;   // examples
 constexpr double kFloor = 1e-4;  // of the largest eigenvalue of a block: directions that gauge leaves free
 
 // plain += sum_a B_a B_a^T and weighed += sum_a |q_a|^2 B_a B_a^T (k, k), where with G = v O O^T v^T
@@ -89,7 +89,7 @@ void FactorCurvature::logit_moments(const FactorProblem& problem, const FactorPo
                                     Moments& out) {
   const HeadColumns c = backend::columns_of(problem.head_ranks())[static_cast<std::size_t>(head)];
   const Index d = problem.dim(), k = problem.tokens(), examples = problem.rows() / k, m = problem.heads();
-  const Index step = std::max<Index>(1, examples * problem.ranks().size() / kSampled);
+  const Index step = std::max<Index>(1, examples * problem.ranks().size() / backend::sampled_examples(d, k));
   const Matrix<double> oo =
       product(Trans::no, Trans::yes, point.w.view().block(c.o, 0, c.values, point.w.cols()),
               point.w.view().block(c.o, 0, c.values, point.w.cols()));

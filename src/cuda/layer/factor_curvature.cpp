@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "backend/curvature_sample.hpp"
 #include "base/parallel.hpp"
 #include "cuda/layer/curvature_kernels.hpp"
 #include "cuda/layer/eigen.hpp"
@@ -12,7 +13,6 @@
 namespace headlens::cuda {
 namespace {
 
-constexpr Index kSampled = 96;   // examples
 constexpr double kFloor = 1e-4;  // of the largest eigenvalue of a block: directions that gauge leaves free
 
 using View = MatrixView<const float>;
@@ -65,7 +65,8 @@ void FactorCurvature::sum_values(const FactorProblem& problem, const FactorTange
 // k^T B B^T k and X^T B B^T X of every head, over a sample of examples.
 void FactorCurvature::sum_logits(const FactorProblem& problem, const FactorTangent<float>& tangent) {
   const Index d = shape_.dim, k = problem.tokens(), m = shape_.heads, r = shape_.rank,
-              examples = problem.rows() / k, step = std::max<Index>(1, examples / kSampled);
+              examples = problem.rows() / k,
+              step = std::max<Index>(1, examples / backend::sampled_examples(d, k));
   std::vector<std::int64_t> chosen;
   for (Index example = 0; example < examples; example += step) chosen.push_back(example);
   const auto count = static_cast<Index>(chosen.size()), rows = count * k, wide = shape_.parameter_columns;
