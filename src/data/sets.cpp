@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 
 #include "data/set_checks.hpp"
+#include "data/set_part.hpp"
 #include "data/set_rows.hpp"
 #include "headlens/device_memory.hpp"
 
@@ -152,30 +154,34 @@ double Sets::host_bytes() const {
   return on_device() ? 0.0 : static_cast<double>(query_.bytes() + keys_.bytes());
 }
 
-Sets Sets::every(Index step) const {
+Sets part_of(const Sets& sets, Index step, Index most_keys) {
+  const auto keys_of = [&](Index set) { return std::min(sets.keys_of(set), most_keys); };
   std::vector<Index> chosen;
   std::vector<std::int64_t> offsets{0};
-  for (Index set = 0; set < count_; set += step) {
+  for (Index set = 0; set < sets.count(); set += step) {
     chosen.push_back(set);
     offsets.push_back(offsets.back() + keys_of(set));
   }
-  const Index count = std::ssize(chosen);
-  Array query = gather_rows(query_, {count, dim_}, [&](const auto& take) {
-    for (const Index set : chosen) take(rows_of(*this, set).query, 1);
+  const Index count = std::ssize(chosen), dim = sets.dim();
+  Array query = gather_rows(sets.query(), {count, dim}, [&](const auto& take) {
+    for (const Index set : chosen) take(rows_of(sets, set).query, 1);
   });
-  std::vector<Index> shape{static_cast<Index>(offsets.back()), dim_};
-  if (equal_sizes_) shape = {count, max_keys_, dim_};
-  Array keys = gather_rows(keys_array(*this), std::move(shape), [&](const auto& take) {
+  std::vector<Index> shape{static_cast<Index>(offsets.back()), dim};
+  if (sets.equal_sizes()) shape = {count, keys_of(0), dim};
+  Array keys = gather_rows(keys_array(sets), std::move(shape), [&](const auto& take) {
     for (const Index set : chosen) {
-      const SetRows rows = rows_of(*this, set);
+      const SetRows rows = rows_of(sets, set);
       const Index before = std::min(rows.before, keys_of(set));
       take(rows.keys, before);
       take(rows.key(before), keys_of(set) - before);
     }
   });
-  return equal_sizes_ ? from_arrays(std::move(query), std::move(keys), name_)
-                      : from_ragged(std::move(query), std::move(keys), std::move(offsets), name_);
+  return sets.equal_sizes()
+             ? Sets::from_arrays(std::move(query), std::move(keys), sets.name())
+             : Sets::from_ragged(std::move(query), std::move(keys), std::move(offsets), sets.name());
 }
+
+Sets Sets::every(Index step) const { return part_of(*this, step, std::numeric_limits<Index>::max()); }
 
 template <class T>
 void Sets::copy_set(Index set, T* query, T* keys, Index stride) const {

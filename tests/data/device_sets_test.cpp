@@ -4,27 +4,18 @@
 
 #include <limits>
 
-#include "headlens/error.hpp"
+#include "data/set_part.hpp"
 #include "reference/device_memory.hpp"
 #include "reference/random_sets.hpp"
+#include "reference/refusal.hpp"
 
 namespace headlens {
 namespace {
 
 using reference::normal_array;
 using reference::on_device;
+using reference::refusal_of;
 using testing::HasSubstr;
-
-template <class F>
-std::string refusal_of(F&& f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::misuse);
-    return error.what();
-  }
-  return "no error";
-}
 
 // One of every layout, in both types.
 std::vector<Sets> layouts() {
@@ -122,6 +113,21 @@ TEST(Sets, EveryThirdOfThemIsThatSet) {
         EXPECT_FALSE(some.on_device());
         ASSERT_EQ(some.count(), (sets.count() + step - 1) / step);
         for (Index i = 0; i < some.count(); ++i) EXPECT_EQ(numbers_of(some, i), numbers_of(sets, i * step));
+      }
+}
+
+TEST(Sets, APartOfThemHasTheFirstKeys) {
+  for (const Sets& sets : layouts())
+    for (const Index most_keys : {1, 2, 100})
+      for (const Sets& from : {sets, on_device(sets)}) {
+        const Sets some = part_of(from, 2, most_keys);
+        EXPECT_EQ(some.is_sequence(), false);
+        for (Index i = 0; i < some.count(); ++i) {
+          ASSERT_EQ(some.keys_of(i), std::min(most_keys, sets.keys_of(2 * i)));
+          std::vector<double> expected = numbers_of(sets, 2 * i);
+          expected.resize(static_cast<std::size_t>((1 + some.keys_of(i)) * sets.dim()));
+          EXPECT_EQ(numbers_of(some, i), expected);
+        }
       }
 }
 
