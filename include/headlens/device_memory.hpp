@@ -33,7 +33,8 @@ void check_cuda_device(int number, const std::string& name);
 
 // What lies at `address` on a device of CUDA, float32 or float64 in C order. It stays alive as long as the
 // array or a copy of it. What computes it must come before the legacy default stream, which this call waits
-// for. Error as above, and if there is no memory of the device at the address.
+// for. Error as above, and if the address is not aligned to the type, or the first or
+// the last byte is no memory of the device.
 Array cuda_array(DType type, std::vector<Index> shape, std::shared_ptr<void> address, int number,
                  const std::string& name);
 

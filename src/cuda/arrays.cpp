@@ -38,7 +38,8 @@ bool lies_here(const void* address) {
 
 std::shared_ptr<const DeviceMemory> borrow(std::shared_ptr<void> address, std::size_t bytes) {
   check(cudaStreamSynchronize(cudaStreamLegacy));
-  require(bytes == 0 || lies_here(address.get()), option("backend"),
+  const char* first = static_cast<const char*>(address.get());
+  require(bytes == 0 || (lies_here(first) && lies_here(first + bytes - 1)), option("backend"),
           ": cuda: what was given as an array on cuda:", device().number,
           " is no memory of that device: give a tensor of PyTorch or CuPy, or an array in main memory");
   return std::make_shared<Memory>(std::move(address));
@@ -47,10 +48,16 @@ std::shared_ptr<const DeviceMemory> borrow(std::shared_ptr<void> address, std::s
 template <class T>
 Array give(DeviceArray<T> values, std::vector<Index> shape) {
   device().wait();
-  // Other streams may still read it, and other threads may free it: so nothing of this thread's device().
-  const auto free = [](void* memory) {
+  // Other streams may still read it, and other threads may free it, where another device is the current one:
+  // so nothing of this thread's device() but its number.
+  const auto free = [number = device().number](void* memory) {
+    int before = number;
+    cudaGetDevice(&before);
+    cudaSetDevice(number);
     cudaDeviceSynchronize();
     cudaFree(memory);
+    cudaSetDevice(before);
+    cudaGetLastError();  // whoever frees cannot fail, and the next call must not report it
   };
   const std::shared_ptr<void> address(values.let_go(), free);
   return Array::on_device(dtype_of<T>(), std::move(shape), std::make_shared<Memory>(address));

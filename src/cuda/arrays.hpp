@@ -6,8 +6,8 @@
 
 namespace headlens::cuda {
 
-// Waits for the legacy default stream, which comes after what computes the memory. Error if there are no
-// `bytes` of the device at the address.
+// Waits for the legacy default stream, which comes after what computes the memory. Error if the
+// first or the last of the `bytes` is no memory of the device.
 std::shared_ptr<const DeviceMemory> borrow(std::shared_ptr<void> address, std::size_t bytes);
 
 // Waits for what is written to the values. Whoever frees the array waits for the device.

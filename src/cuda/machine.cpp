@@ -21,6 +21,18 @@ void refuse_checkpoints(const Context& context) {
                                               option("checkpoint"), ", or ask for cpu"));
 }
 
+// A stream belongs to the device that a thread first worked on; kernels are launched on the current one.
+int current_device() {
+  const int opened = device().number;
+  int current = 0;
+  check(cudaGetDevice(&current));
+  require(current == opened, option("backend"), ": cuda: headlens works on cuda:", opened,
+          " in this thread, and cuda:", current, " is the current device: make cuda:", opened,
+          " the current one before the call, as torch.cuda.set_device(", opened,
+          ") does, or start the program with CUDA_VISIBLE_DEVICES=", current);
+  return opened;
+}
+
 // Centres, products of features for kernels without a closed form, and recoveries among all entries of Theta
 // are the processor's: the base class says so.
 class Machine final : public backend::Backend {
@@ -43,7 +55,7 @@ class Machine final : public backend::Backend {
   double bytes(const backend::Route& route, const backend::Shape& shape, int) const override {
     return route_bytes(route, shape);
   }
-  int device_number() const override { return device().number; }
+  int device_number() const override { return current_device(); }
   std::shared_ptr<const DeviceMemory> borrow(std::shared_ptr<void> address,
                                              std::size_t bytes) const override {
     return cuda::borrow(std::move(address), bytes);

@@ -5,16 +5,17 @@
 #include <gtest/gtest.h>
 
 #include "backend/toy_fit.hpp"
-#include "headlens/error.hpp"
 #include "headlens/fit.hpp"
 #include "headlens/kernel.hpp"
 #include "reference/backends.hpp"
 #include "reference/device_memory.hpp"
 #include "reference/random_sets.hpp"
+#include "reference/refusal.hpp"
 
 namespace headlens {
 namespace {
 
+using reference::refusal_of;
 using testing::HasSubstr;
 
 // Reads what lies on its device, which is this host in disguise.
@@ -32,16 +33,6 @@ class DeviceToy final : public toy::FitMachine {
     return FitMachine::make_design({here, source.features, source.centre, source.block_sets}, heads, context);
   }
 };
-
-template <class F>
-std::string refusal_of(F&& f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 LabelledSets there(const LabelledSets& data) { return {reference::on_device(data.sets), data.targets}; }
 
@@ -113,12 +104,17 @@ TEST(CudaArrays, AreCheckedBeforeTheyAreBorrowed) {
                 (void)borrow(DType::f32, {Index{1} << 40, Index{1} << 40}, 1);
               }),
               HasSubstr("is too large"));
+  const std::shared_ptr<void> crooked(values, reinterpret_cast<char*>(values->data()) + 2);
+  EXPECT_THAT(refusal_of([&] {
+                (void)cuda_array(DType::f32, {1, 2}, crooked, 1, "X");
+              }),
+              HasSubstr("X: float32 (1, 2) on a device begins at an address that is no multiple of 4 bytes"));
   {
     const Array array = borrow(DType::f32, {1, 3, 2}, 1);
-    EXPECT_EQ(values.use_count(), 2);
+    EXPECT_EQ(values.use_count(), 3);
     EXPECT_EQ(Sets::from_tokens(array).every(1).keys().to_doubles(), (std::vector<double>{3, 4, 5, 6}));
   }
-  EXPECT_EQ(values.use_count(), 1);
+  EXPECT_EQ(values.use_count(), 2);  // with the crooked one
 }
 
 // Memory of the device by the driver, which these tests do not link.
@@ -206,6 +202,11 @@ TEST_P(OnCuda, MemoryOfTheHostIsNoneOfTheDevice) {
   float value = 1;
   const std::shared_ptr<void> address(&value, [](void*) {});
   EXPECT_THAT(refusal_of([&] { (void)cuda_array(DType::f32, {1}, address, 0, "X"); }),
+              HasSubstr("is no memory of that device"));
+  check_cuda_device(0, "X");
+  const auto small = std::make_shared<DriverMemory>(reference::normal_array<float>({1}, 1));
+  const std::shared_ptr<void> begin(small, small->address());
+  EXPECT_THAT(refusal_of([&] { (void)cuda_array(DType::f32, {Index{1} << 36}, begin, 0, "X"); }),
               HasSubstr("is no memory of that device"));
   EXPECT_THAT(refusal_of([] { check_cuda_device(7, "X"); }),
               HasSubstr("X: lies on cuda:7, and headlens works on"));
