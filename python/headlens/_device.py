@@ -32,7 +32,7 @@ def borrowed(values: Any, name: str) -> _core.DeviceArray:
             values = getattr(values, prepare)()
     try:
         capsule = values.__dlpack__(stream=_LEGACY_STREAM)
-    except (BufferError, RuntimeError, TypeError) as error:
+    except (BufferError, RuntimeError, TypeError, ValueError) as error:
         raise ValueError(f"{name}: its library does not lend it through DLPack ({error})") from error
     return _core.cuda_array(capsule, name)
 
@@ -44,11 +44,12 @@ def _floating(values: Any, name: str) -> Any:
         return values
     if kind.startswith("complex"):
         raise ValueError(f"{name}: Complex data not supported, found {kind} {tuple(values.shape)}")
-    convert = getattr(values, "float" if kind == "bfloat16" else "double", None)  # PyTorch
+    wanted = dtype_of(values).name
+    convert = getattr(values, {"float32": "float", "float64": "double"}[wanted], None)  # PyTorch
     if callable(convert):
         return convert()
     if callable(getattr(values, "astype", None)):  # CuPy
-        return values.astype("float64")
+        return values.astype(wanted)
     raise ValueError(f"{name}: {kind} {tuple(values.shape)} on a device given, expected float32 or float64")
 
 
@@ -58,8 +59,12 @@ def _kind(values: Any) -> str:
 
 def returned(result: Any, like: Any) -> Any:
     """A result on a device as a tensor of the library of `like`; what speaks DLPack and no more, if it has no such."""
-    if not is_on_cuda(result):
+    if isinstance(result, np.ndarray):
         return result
+    if not is_on_cuda(result):
+        raise TypeError(
+            f"a result of {type(result).__name__} came, expected an array or a tensor on a device"
+        )
     for kind in type(like).__mro__:
         take = getattr(sys.modules.get(kind.__module__.split(".")[0]), "from_dlpack", None)
         if callable(take):

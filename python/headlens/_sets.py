@@ -24,7 +24,7 @@ class Sets:
 
     An integer index gives one set as an array (1 + N, d), query first; slices, masks and arrays of integers
     give `Sets`. Tensors on a device of CUDA are kept as they are, and copied to main memory when somebody first
-    reads them there.
+    reads them there; until then, or until the CUDA back end reads them, shapes are checked and values are not.
 
     >>> import numpy as np, headlens
     >>> sets = headlens.Sets(np.zeros((2, 3)), np.ones((5, 3)), offsets=[0, 1, 5])
@@ -39,7 +39,9 @@ class Sets:
     def __init__(self, query: Any, keys: Any, offsets: Any = None):
         self._given = (query, keys)  # as long as nobody reads them in main memory, all there is
         self.offsets = None if offsets is None else _as_offsets(offsets)
-        if not self._are_on_cuda():
+        if self._are_on_cuda():
+            _check_shapes(*(tuple(part.shape) for part in self._given), self.offsets)
+        else:
             self._given = (self.query, self.keys)
             self._checked  # noqa: B018 (shapes and values, now)
 
@@ -177,6 +179,40 @@ def _as_offsets(offsets: Any) -> np.ndarray:
     if array.ndim != 1 or array.dtype.kind not in "iu":
         raise ValueError(f"offsets: {array.dtype} {array.shape} given, expected integers (n + 1,)")
     return array.astype(np.int64)
+
+
+def _check_shapes(query: tuple[int, ...], keys: tuple[int, ...], offsets: np.ndarray | None) -> None:
+    """Says of tensors on a device what the library says of arrays: it reads these later, if ever."""
+
+    def require(holds: Any, text: str) -> None:
+        if not holds:
+            raise ValueError(f"Sets: {text}")
+
+    require(len(query) == 2, f"query has shape {query}, expected (n, d)")
+    require(query[0] > 0, f"there are no sets (query has shape {query})")
+    require(query[1] > 0, f"tokens have no coordinates (query has shape {query})")
+    if offsets is None:
+        count, dim = query
+        require(len(keys) == 3, f"keys has shape {keys}, expected (n, N, d), or (total, d) with offsets")
+        require(
+            (keys[0], keys[2]) == query,
+            f"query has shape {query} but keys has shape {keys}, expected ({count}, N, {dim})",
+        )
+        require(keys[1] > 0, f"keys has shape {keys}, but every set needs at least one key")
+        return
+    require(len(keys) == 2, f"keys has shape {keys}, expected (total, d) beside offsets")
+    require(keys[1] == query[1], f"queries have {query[1]} coordinates but keys have {keys[1]}")
+    require(
+        len(offsets) == query[0] + 1,
+        f"offsets has {len(offsets)} entries, expected {query[0] + 1} for {query[0]} queries",
+    )
+    require(offsets[0] == 0, f"offsets[0] is {offsets[0]}, expected 0")
+    empty = np.flatnonzero(np.diff(offsets) < 1)
+    if len(empty) > 0:
+        i = empty[0]
+        text = f"offsets[{i}] is {offsets[i]} and offsets[{i + 1}] is {offsets[i + 1]}"
+        raise ValueError(f"Sets: {text}, but every set needs at least one key")
+    require(offsets[-1] == keys[0], f"offsets end at {offsets[-1]}, but keys has {keys[0]} rows")
 
 
 def is_list_of_sets(values: Any) -> bool:

@@ -97,12 +97,16 @@ nb::object to_numpy(Array array) { return lend<>(std::move(array)); }
 nb::object to_numpy_or_device(Array array) {
   if (!array.device()) return to_numpy(std::move(array));
   auto* owner = new Array(std::move(array));
-  const nb::capsule keep(owner, [](void* p) noexcept { delete static_cast<Array*>(p); });
+  const nb::capsule keep(owner, [](void* p) noexcept {
+    const nb::gil_scoped_release release;  // who frees memory of a device waits for the device
+    delete static_cast<Array*>(p);
+  });
   const std::vector<std::size_t> shape(owner->shape().begin(), owner->shape().end());
   const DeviceMemory& memory = *owner->device();
-  return nb::cast(nb::ndarray<>(const_cast<void*>(memory.address()), shape.size(), shape.data(), keep,
-                                nullptr, dlpack_of(owner->dtype()), nb::device::cuda::value,
-                                memory.number()));
+  // Not nb::ndarray<>, which comes out as a bare capsule: from_dlpack() of other libraries needs the methods.
+  return nb::cast(nb::ndarray<nb::array_api>(const_cast<void*>(memory.address()), shape.size(), shape.data(),
+                                             keep, nullptr, dlpack_of(owner->dtype()),
+                                             nb::device::cuda::value, memory.number()));
 }
 nb::object to_numpy_view(Array array) { return lend<nb::ro>(std::move(array)); }
 
