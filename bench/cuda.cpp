@@ -61,7 +61,7 @@ Json features(int repeats) {
   options = with_default_scales(options, kKeys);
   const Sets sets = random_sets<T>(kSets);
   const auto map = cuda::make_head_map<T>(options, kDim, 0, draw_heads(options, kDim, 0, 8));
-  const cuda::Tokens<T> tokens = cuda::upload_tokens<T>(sets, 0, kSets, {}, 8);
+  const cuda::Tokens<T> tokens = cuda::pack_tokens<T>(sets, 0, kSets, {}, 8);
   cuda::DeviceArray<T> out(kSets * map->columns());
   std::vector<double> seconds;
   for (int i = 0; i < repeats + 3; ++i) {

@@ -1,5 +1,6 @@
 // A typed, C-ordered, reference-counted array: what files hold and what crosses the public interface.
-// It may own its bytes or keep another owner alive (a NumPy buffer, a mapped file).
+// It may own its bytes or keep another owner alive (a NumPy buffer, a mapped file), in main memory or in that
+// of a device.
 #pragma once
 
 #include <cstddef>
@@ -11,6 +12,8 @@
 namespace headlens {
 
 using Index = std::ptrdiff_t;
+
+class DeviceMemory;  // device_memory.hpp
 
 enum class DType { f32, f64, i8, i16, i32, i64, u8, u16, u32, u64, boolean };
 
@@ -26,6 +29,9 @@ class Array {
   Array(DType type, std::vector<Index> shape);  // zero-filled; refuses shapes whose byte count overflows
   Array(DType type, std::vector<Index> shape, std::shared_ptr<void> bytes);  // borrows
 
+  // In the memory of a device, which the host never reads: raw(), data() and at() are then an Error.
+  static Array on_device(DType type, std::vector<Index> shape, std::shared_ptr<const DeviceMemory> memory);
+
   template <class T>
   static Array from(const std::vector<T>& values, std::vector<Index> shape);
 
@@ -38,8 +44,16 @@ class Array {
   bool empty() const { return size() == 0; }
   bool is_float() const { return type_ == DType::f32 || type_ == DType::f64; }
 
-  const void* raw() const { return bytes_.get(); }
-  void* raw() { return bytes_.get(); }
+  const DeviceMemory* device() const { return device_.get(); }  // null: in main memory
+
+  const void* raw() const {
+    if (device_) refuse_device();
+    return bytes_.get();
+  }
+  void* raw() {
+    if (device_) refuse_device();
+    return bytes_.get();
+  }
   template <class T>
   const T* data() const;  // throws Bug unless dtype() is T
   template <class T>
@@ -50,9 +64,12 @@ class Array {
   std::string describe() const;            // "float64 (20, 4, 3)"
 
  private:
+  [[noreturn]] void refuse_device() const;
+
   DType type_ = DType::f64;
   std::vector<Index> shape_{0};
-  std::shared_ptr<void> bytes_;
+  std::shared_ptr<void> bytes_;  // null where the array lies on a device
+  std::shared_ptr<const DeviceMemory> device_;
 };
 
 std::string format_shape(const std::vector<Index>& shape);  // "(20, 4, 3)"

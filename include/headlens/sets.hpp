@@ -8,7 +8,8 @@
 //                 (n L sets)
 //
 // Targets y are (n) or (n, q); for sequences (n, L) or (n, L, q). Values are float32 or float64 and are never
-// copied or converted here; integers are accepted and read as float64.
+// copied or converted here; integers are accepted and read as float64. They may lie on a device
+// (device_memory.hpp), where the CUDA back end reads them.
 #pragma once
 
 #include <filesystem>
@@ -51,7 +52,13 @@ class Sets {
   Whole whole() const;  // of a part what set_whole() said, else of these sets
   void set_whole(const Whole& whole) { whole_ = whole; }
 
-  // Writes the query to query[0:d], and the N keys to rows of `keys` that are `stride` items apart.
+  bool on_device() const { return query_.device() != nullptr; }
+  double host_bytes() const;  // of main memory that the tokens take
+  // Every step-th of the sets, the first included, in main memory. Of sequences their sets, one by one.
+  Sets every(Index step) const;
+
+  // Writes the query to query[0:d], and the N keys to rows of `keys` that are `stride` items apart. Error if
+  // the sets lie on a device: whoever can, reads them there.
   template <class T>
   void copy_set(Index set, T* query, T* keys, Index stride) const;
   // Position of key i of this set in its sequence (its own index for sets).

@@ -4,13 +4,12 @@ from typing import Any
 
 import numpy as np
 
-_ON_CUDA = 2  # the number that DLPack gives to devices of CUDA
+from ._device import is_on_cuda
 
 
 def _fetched(values: Any) -> Any:
     """`values` in main memory if it is a tensor of PyTorch or CuPy on a device of CUDA; else as it is."""
-    where = getattr(values, "__dlpack_device__", None)
-    if not callable(where) or where()[0] != _ON_CUDA:
+    if not is_on_cuda(values):
         return values
     for fetch in ("cpu", "get"):  # PyTorch's and CuPy's: both wait for what the device still computes
         if callable(getattr(values, fetch, None)):
@@ -21,7 +20,7 @@ def _fetched(values: Any) -> Any:
 def as_numpy(values: Any, name: str) -> np.ndarray:
     """NumPy's view of `values`: arrays, nested lists, and tensors of PyTorch, JAX and others through DLPack.
 
-    Tensors on a device of CUDA are copied to main memory, from where the back ends read.
+    Tensors on a device of CUDA are copied to main memory: `_sets.sets_on_cuda` is for calls that read them there.
     """
     if isinstance(values, np.ndarray):
         return values

@@ -12,7 +12,8 @@ from sklearn.utils import check_random_state
 from . import _core
 from ._arrays import as_mean
 from ._call import fill, head_count, named, settings, warn, whole_number
-from ._sets import Sets, as_sequences, as_sets, precision_of
+from ._device import returned
+from ._sets import Sets, as_sequences, as_sets, precision_of, sequences_on_cuda, sets_on_cuda
 
 
 class SetEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -47,7 +48,7 @@ class SetEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         """Draws the heads and trains their values. A numerical outcome without a full result is a warning."""
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
-        sets, dtype = self._read(X)
+        sets, dtype = self._read_there(X) if self._draws_heads() else self._read(X)
         targets = self._encode(y)
         self.n_features_in_ = sets.dim
         if self._chooses_all():
@@ -71,9 +72,10 @@ class SetEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     def transform(self, X: Any) -> np.ndarray:
         """The features: (n, heads (d + 1)), or (n, heads) for mlp; predictions are ``features @ values + b``.
 
-        For heads="inf", the kernel with the sets that the model keeps.
+        For heads="inf", the kernel with the sets that the model keeps. Features of tokens that the CUDA back end
+        reads on a device stay there, as a tensor of the library of X.
         """
-        return self._apply("features", X)
+        return returned(self._apply("features", X), X._given[0] if isinstance(X, Sets) else X)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the model file of the command line, byte for byte; `headlens.load` reads it."""
@@ -85,6 +87,16 @@ class SetEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
     def _read(self, X: Any) -> tuple[_core.Sets, np.dtype]:
         return as_sequences(X) if self.sequence else as_sets(X)
+
+    def _read_there(self, X: Any) -> tuple[_core.Sets, np.dtype]:
+        """For features of heads: what lies on a device stays there, for the CUDA back end."""
+        on_cuda = sequences_on_cuda if self.sequence else sets_on_cuda
+        return (on_cuda(X) if self.backend == "cuda" else None) or self._read(X)
+
+    def _draws_heads(self) -> bool:
+        """Whether a fit draws finitely many heads: all else reads sets in main memory, and keeps some of them."""
+        heads = self.get_params(deep=False).get("heads", "inf")
+        return not self._chooses_all() and heads != "inf" and heads != float("inf")
 
     def _settings(self) -> Any:
         return settings(self.threads, self.max_memory, bool(self.verbose), self.backend)
@@ -176,7 +188,7 @@ class SetEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
     def _apply(self, method: str, X: Any) -> np.ndarray:
         model = self._fitted_model()
-        sets, dtype = self._read(X)
+        sets, dtype = self._read(X) if self.heads_ is None else self._read_there(X)
         if sets.dim != self.n_features_in_:
             raise ValueError(
                 f"X has {sets.dim} features, but {type(self).__name__} is expecting {self.n_features_in_} "

@@ -1,13 +1,15 @@
 """Sets: one query and any number of keys each."""
 
+import functools
 import operator
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from . import _core
 from ._arrays import as_array, as_numpy
+from ._device import borrowed, dtype_of, is_on_cuda
 
 
 class Sets:
@@ -21,7 +23,8 @@ class Sets:
         Set i owns ``keys[offsets[i]:offsets[i + 1]]``.
 
     An integer index gives one set as an array (1 + N, d), query first; slices, masks and arrays of integers
-    give `Sets`.
+    give `Sets`. Tensors on a device of CUDA are kept as they are, and copied to main memory when somebody first
+    reads them there; until then, or until the CUDA back end reads them, shapes are checked and values are not.
 
     >>> import numpy as np, headlens
     >>> sets = headlens.Sets(np.zeros((2, 3)), np.ones((5, 3)), offsets=[0, 1, 5])
@@ -34,10 +37,13 @@ class Sets:
     """
 
     def __init__(self, query: Any, keys: Any, offsets: Any = None):
-        self.query, self.keys = as_array(query, "query"), as_array(keys, "keys")
+        self._given = (query, keys)  # as long as nobody reads them in main memory, all there is
         self.offsets = None if offsets is None else _as_offsets(offsets)
-        # Checks shapes and values, and keeps the arrays that were checked.
-        self._checked = self._make("Sets")
+        if self._are_on_cuda():
+            _check_shapes(*(tuple(part.shape) for part in self._given), self.offsets)
+        else:
+            self._given = (self.query, self.keys)
+            self._checked  # noqa: B018 (shapes and values, now)
 
     @classmethod
     def from_list(cls, tokens: Sequence[Any], name: str = "X") -> "Sets":
@@ -62,13 +68,36 @@ class Sets:
             return cls(query, keys.reshape(len(arrays), sizes[0], -1))
         return cls(query, keys, np.concatenate([[0], np.cumsum(sizes)]))
 
-    def _make(self, name: str) -> _core.Sets:
+    def _are_on_cuda(self) -> bool:
+        """Whether both tensors lie on a device of CUDA."""
+        return all(is_on_cuda(part) for part in self._given)
+
+    @functools.cached_property
+    def query(self) -> np.ndarray:
+        return as_array(self._given[0], "query")
+
+    @functools.cached_property
+    def keys(self) -> np.ndarray:
+        return as_array(self._given[1], "keys")
+
+    @functools.cached_property
+    def _checked(self) -> _core.Sets:
+        """In main memory, with shapes and values checked."""
+        return self._make(self.query, self.keys)
+
+    def _lent(self) -> _core.Sets:
+        """On the device, where the CUDA back end reads them; shapes and values are checked."""
+        return self._make(
+            *(borrowed(part, f"Sets: {name}") for part, name in zip(self._given, ("query", "keys")))
+        )
+
+    def _make(self, query: Any, keys: Any) -> _core.Sets:
         if self.offsets is None:
-            return _core.Sets.from_arrays(self.query, self.keys, name)
-        return _core.Sets.from_ragged(self.query, self.keys, self.offsets.tolist(), name)
+            return _core.Sets.from_arrays(query, keys, "Sets")
+        return _core.Sets.from_ragged(query, keys, self.offsets.tolist(), "Sets")
 
     def __len__(self) -> int:
-        return self.query.shape[0]
+        return self._given[0].shape[0]
 
     @property
     def shape(self) -> tuple[int]:
@@ -81,18 +110,18 @@ class Sets:
     @property
     def dim(self) -> int:
         """Coordinates of a token, d."""
-        return self.query.shape[1]
+        return self._given[0].shape[1]
 
     @property
     def dtype(self) -> np.dtype:
         """float32 if queries and keys are, else float64."""
-        return np.result_type(self.query, self.keys)
+        return np.result_type(*(dtype_of(part) for part in self._given))
 
     @property
     def sizes(self) -> np.ndarray:
         """Number of keys of each set."""
         if self.offsets is None:
-            return np.full(len(self), self.keys.shape[1], dtype=np.int64)
+            return np.full(len(self), self._given[1].shape[1], dtype=np.int64)
         return np.diff(self.offsets)
 
     def __getitem__(self, index: Any) -> Any:
@@ -152,6 +181,40 @@ def _as_offsets(offsets: Any) -> np.ndarray:
     return array.astype(np.int64)
 
 
+def _check_shapes(query: tuple[int, ...], keys: tuple[int, ...], offsets: np.ndarray | None) -> None:
+    """Says of tensors on a device what the library says of arrays: it reads these later, if ever."""
+
+    def require(holds: Any, text: str) -> None:
+        if not holds:
+            raise ValueError(f"Sets: {text}")
+
+    require(len(query) == 2, f"query has shape {query}, expected (n, d)")
+    require(query[0] > 0, f"there are no sets (query has shape {query})")
+    require(query[1] > 0, f"tokens have no coordinates (query has shape {query})")
+    if offsets is None:
+        count, dim = query
+        require(len(keys) == 3, f"keys has shape {keys}, expected (n, N, d), or (total, d) with offsets")
+        require(
+            (keys[0], keys[2]) == query,
+            f"query has shape {query} but keys has shape {keys}, expected ({count}, N, {dim})",
+        )
+        require(keys[1] > 0, f"keys has shape {keys}, but every set needs at least one key")
+        return
+    require(len(keys) == 2, f"keys has shape {keys}, expected (total, d) beside offsets")
+    require(keys[1] == query[1], f"queries have {query[1]} coordinates but keys have {keys[1]}")
+    require(
+        len(offsets) == query[0] + 1,
+        f"offsets has {len(offsets)} entries, expected {query[0] + 1} for {query[0]} queries",
+    )
+    require(offsets[0] == 0, f"offsets[0] is {offsets[0]}, expected 0")
+    empty = np.flatnonzero(np.diff(offsets) < 1)
+    if len(empty) > 0:
+        i = empty[0]
+        text = f"offsets[{i}] is {offsets[i]} and offsets[{i + 1}] is {offsets[i + 1]}"
+        raise ValueError(f"Sets: {text}, but every set needs at least one key")
+    require(offsets[-1] == keys[0], f"offsets end at {offsets[-1]}, but keys has {keys[0]} rows")
+
+
 def is_list_of_sets(values: Any) -> bool:
     """A list, or an array of objects, whose parts are arrays with two axes."""
     if isinstance(values, np.ndarray) and values.dtype != object:
@@ -193,6 +256,25 @@ def as_sequences(values: Any, name: str = "X") -> tuple[_core.Sets, np.dtype]:
     """(n, L, d): every token in turn is the query, the others its keys."""
     array = as_array(values, name)
     return _core.Sets.from_sequence(array, name), array.dtype
+
+
+def sets_on_cuda(values: Any, name: str = "X") -> tuple[_core.Sets, np.dtype] | None:
+    """Tokens (n, 1 + N, d) and `Sets` as the CUDA back end reads them, if they lie on a device."""
+    if isinstance(values, Sets):
+        return (values._lent(), values.dtype) if values._are_on_cuda() else None
+    return _on_cuda(values, name, _core.Sets.from_tokens)
+
+
+def sequences_on_cuda(values: Any, name: str = "X") -> tuple[_core.Sets, np.dtype] | None:
+    """The same for (n, L, d)."""
+    return _on_cuda(values, name, _core.Sets.from_sequence)
+
+
+def _on_cuda(values: Any, name: str, make: Callable[..., _core.Sets]) -> tuple[_core.Sets, np.dtype] | None:
+    if not is_on_cuda(values) or len(getattr(values, "shape", ())) != 3:
+        return None
+    array = borrowed(values, name)
+    return make(array, name), np.dtype(array.dtype)
 
 
 def precision_of(precision: str, dtype: np.dtype) -> str:

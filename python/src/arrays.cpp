@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "headlens/device_memory.hpp"
 #include "headlens/error.hpp"
 
 namespace headlens::python {
@@ -36,6 +37,34 @@ nb::dlpack::dtype dlpack_of(DType type) {
   }
 }
 
+template <class Imported>
+std::vector<Index> shape_of(const Imported& array) {
+  std::vector<Index> shape(array.ndim());
+  for (std::size_t i = 0; i < shape.size(); ++i) shape[i] = static_cast<Index>(array.shape(i));
+  return shape;
+}
+
+// The memory, with all that keeps it.
+template <class Imported>
+std::shared_ptr<void> memory_of(const Imported& array) {
+  // The last Array that shares the memory may die in a call that has released the interpreter.
+  auto* keep = new Imported(array);
+  const auto release = [keep](void*) {
+    const nb::gil_scoped_acquire gil;
+    delete keep;
+  };
+  return {const_cast<void*>(array.data()), release};
+}
+
+bool is_in_c_order(const DeviceCapsule& array) {
+  std::int64_t expected = 1;
+  for (std::size_t axis = array.ndim(); axis-- > 0;) {
+    if (array.shape(axis) != 1 && array.stride(axis) != expected) return array.size() == 0;
+    expected *= static_cast<std::int64_t>(array.shape(axis));
+  }
+  return true;
+}
+
 template <class... Flags>
 nb::object lend(Array array) {
   auto* owner = new Array(std::move(array));
@@ -47,20 +76,38 @@ nb::object lend(Array array) {
 
 }  // namespace
 
-Array borrow(const AnyArray& array) {
-  std::vector<Index> shape(array.ndim());
-  for (std::size_t i = 0; i < shape.size(); ++i) shape[i] = static_cast<Index>(array.shape(i));
-  // The last Array that shares the memory may die in a call that has released the interpreter.
-  auto* keep = new AnyArray(array);
-  const auto release = [keep](void*) {
-    const nb::gil_scoped_acquire gil;
-    delete keep;
-  };
-  return {dtype_of(array.dtype()), std::move(shape),
-          std::shared_ptr<void>(const_cast<void*>(array.data()), release)};
+Array borrow(const AnyArray& array) { return {dtype_of(array.dtype()), shape_of(array), memory_of(array)}; }
+
+Array borrow_from_cuda(const DeviceCapsule& array, const std::string& name) {
+  require(array.device_type() == nb::device::cuda::value, name,
+          ": it is said to lie on a device of CUDA, and ", "its memory has DLPack's device type ",
+          array.device_type(), ", expected ", nb::device::cuda::value);
+  const DType type = dtype_of(array.dtype());
+  std::vector<Index> shape = shape_of(array);
+  require(is_in_c_order(array), name, ": ", headlens::name(type), " ", format_shape(shape),
+          " on a device given whose items do not lie in C order: give .contiguous() of PyTorch, "
+          "ascontiguousarray() of CuPy");
+  std::shared_ptr<void> address = memory_of(array);
+  const int number = array.device_id();
+  const nb::gil_scoped_release release;  // what computes the tensor may take its time
+  return cuda_array(type, std::move(shape), std::move(address), number, name);
 }
 
 nb::object to_numpy(Array array) { return lend<>(std::move(array)); }
+nb::object to_numpy_or_device(Array array) {
+  if (!array.device()) return to_numpy(std::move(array));
+  auto* owner = new Array(std::move(array));
+  const nb::capsule keep(owner, [](void* p) noexcept {
+    const nb::gil_scoped_release release;  // who frees memory of a device waits for the device
+    delete static_cast<Array*>(p);
+  });
+  const std::vector<std::size_t> shape(owner->shape().begin(), owner->shape().end());
+  const DeviceMemory& memory = *owner->device();
+  // Not nb::ndarray<>, which comes out as a bare capsule: from_dlpack() of other libraries needs the methods.
+  return nb::cast(nb::ndarray<nb::array_api>(const_cast<void*>(memory.address()), shape.size(), shape.data(),
+                                             keep, nullptr, dlpack_of(owner->dtype()),
+                                             nb::device::cuda::value, memory.number()));
+}
 nb::object to_numpy_view(Array array) { return lend<nb::ro>(std::move(array)); }
 
 nb::object to_numpy(const std::vector<std::int64_t>& values) {

@@ -1,4 +1,5 @@
-// NumPy arrays in and out, without copies: headlens::Array borrows the memory of one, and lends its own.
+// NumPy arrays and tensors on a device in and out, without copies: headlens::Array borrows the memory of one,
+// and lends its own.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -15,8 +16,13 @@ using AnyArray = nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu>;
 
 Array borrow(const AnyArray& array);
 
-nb::object to_numpy(Array array);       // a result: the caller may write to it
-nb::object to_numpy_view(Array array);  // a part of something that must not change: read-only
+// From a capsule of DLPack, on a device of CUDA, which has been made for the legacy default stream.
+using DeviceCapsule = nb::ndarray<nb::ro>;
+Array borrow_from_cuda(const DeviceCapsule& array, const std::string& name);
+
+nb::object to_numpy(Array array);            // a result: the caller may write to it
+nb::object to_numpy_or_device(Array array);  // what lies on a device stays there and speaks DLPack
+nb::object to_numpy_view(Array array);       // a part of something that must not change: read-only
 nb::object to_numpy(const std::vector<std::int64_t>& values);
 
 }  // namespace headlens::python

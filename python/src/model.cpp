@@ -46,7 +46,7 @@ nb::tuple fit_model(const Sets& sets, const AnyArray& y, const FitOptions& optio
 
 template <Array (*function)(const Model&, const Sets&, const Execution&)>
 nb::object apply(const Model& model, const Sets& sets, const Settings& settings) {
-  return to_numpy(call(settings, [&](const Execution& e) { return function(model, sets, e); }));
+  return to_numpy_or_device(call(settings, [&](const Execution& e) { return function(model, sets, e); }));
 }
 
 // Everything a model holds, as Python sees it.

@@ -7,6 +7,7 @@
 #include "arrays.hpp"
 #include "bindings.hpp"
 #include "call.hpp"
+#include "headlens/device_memory.hpp"
 #include "headlens/kernel.hpp"
 #include "headlens/tasks.hpp"
 
@@ -45,41 +46,54 @@ nb::tuple kernel(const Sets& a, const Sets* b, const KernelOptions& options, con
   return nb::make_tuple(to_numpy(std::move(result.values)), result.method, error);
 }
 
+using python::borrow;
+const Array& borrow(const Array& array) { return array; }  // as it is: it lies on a device
+
+// Given: AnyArray in main memory, or Array on a device.
+template <class Given>
+void bind_layouts(nb::class_<Sets>& sets) {
+  using Make = Sets (*)(Array, std::string);
+  const auto of_tokens = [&sets](const char* layout, Make make) {
+    sets.def_static(
+        layout,
+        [make](const Given& tokens, const std::string& name) {
+          const Array t = borrow(tokens);
+          return checked([&] { return make(t, name); });
+        },
+        nb::arg("tokens"), nb::arg("name"));
+  };
+  of_tokens("from_tokens", &Sets::from_tokens);
+  of_tokens("from_sequence", &Sets::from_sequence);
+  sets.def_static(
+      "from_arrays",
+      [](const Given& query, const Given& keys, const std::string& name) {
+        const Array q = borrow(query), k = borrow(keys);
+        return checked([&] { return Sets::from_arrays(q, k, name); });
+      },
+      nb::arg("query"), nb::arg("keys"), nb::arg("name"));
+  sets.def_static(
+      "from_ragged",
+      [](const Given& query, const Given& keys, const std::vector<std::int64_t>& offsets,
+         const std::string& name) {
+        const Array q = borrow(query), k = borrow(keys);
+        return checked([&] { return Sets::from_ragged(q, k, offsets, name); });
+      },
+      nb::arg("query"), nb::arg("keys"), nb::arg("offsets"), nb::arg("name"));
+}
+
 }  // namespace
 
 void bind_sets(nb::module_& m) {
-  nb::class_<Sets>(m, "Sets")
-      .def_static(
-          "from_arrays",
-          [](const AnyArray& query, const AnyArray& keys, const std::string& name) {
-            const Array q = borrow(query), k = borrow(keys);
-            return checked([&] { return Sets::from_arrays(q, k, name); });
-          },
-          nb::arg("query"), nb::arg("keys"), nb::arg("name"))
-      .def_static(
-          "from_tokens",
-          [](const AnyArray& tokens, const std::string& name) {
-            const Array t = borrow(tokens);
-            return checked([&] { return Sets::from_tokens(t, name); });
-          },
-          nb::arg("tokens"), nb::arg("name"))
-      .def_static(
-          "from_ragged",
-          [](const AnyArray& query, const AnyArray& keys, const std::vector<std::int64_t>& offsets,
-             const std::string& name) {
-            const Array q = borrow(query), k = borrow(keys);
-            return checked([&] { return Sets::from_ragged(q, k, offsets, name); });
-          },
-          nb::arg("query"), nb::arg("keys"), nb::arg("offsets"), nb::arg("name"))
-      .def_static(
-          "from_sequence",
-          [](const AnyArray& tokens, const std::string& name) {
-            const Array t = borrow(tokens);
-            return checked([&] { return Sets::from_sequence(t, name); });
-          },
-          nb::arg("tokens"), nb::arg("name"))
-      .def_prop_ro("count", &Sets::count)
-      .def_prop_ro("dim", &Sets::dim);
+  nb::class_<Array>(m, "DeviceArray").def_prop_ro("dtype", [](const Array& array) {
+    return name(array.dtype());
+  });
+  m.def("check_cuda_device", &check_cuda_device, nb::arg("number"), nb::arg("name"),
+        nb::call_guard<nb::gil_scoped_release>());  // opens the device, when it is the first to ask
+  m.def("cuda_array", &borrow_from_cuda, nb::arg("capsule"), nb::arg("name"));
+  nb::class_<Sets> sets(m, "Sets");
+  bind_layouts<AnyArray>(sets);
+  bind_layouts<Array>(sets);
+  sets.def_prop_ro("count", &Sets::count).def_prop_ro("dim", &Sets::dim);
   m.def("generate", &generated, nb::arg("options"), nb::arg("settings"));
   m.def("attention_kernel", &kernel, nb::arg("a"), nb::arg("b").none(), nb::arg("options"),
         nb::arg("settings"));

@@ -28,6 +28,10 @@ double Backend::columns(const FeatureOptions&, Index, Index) const {
 }
 double Backend::bytes(const Route&, const Shape&, int) const { throw_missing(*this, "fits"); }
 std::uint64_t Backend::free_bytes() const { return free_memory_bytes(); }
+int Backend::device_number() const { throw_missing(*this, "device"); }
+std::shared_ptr<const DeviceMemory> Backend::borrow(std::shared_ptr<void>, std::size_t) const {
+  throw_missing(*this, "memory of a device");
+}
 std::unique_ptr<Scorer> Backend::make_scorer(const Model&, Index) { throw_missing(*this, "prediction"); }
 Array Backend::features(const Model&, const Sets&, const Context&) { throw_missing(*this, "features"); }
 std::unique_ptr<ClosedKernel> Backend::make_kernel(const Sets&, const Sets*, const FeatureOptions&, bool,

@@ -18,6 +18,7 @@
 #include "backend/route.hpp"
 #include "backend/scorer.hpp"
 #include "comm/communicator.hpp"
+#include "headlens/device_memory.hpp"
 #include "headlens/execution.hpp"
 #include "headlens/info.hpp"
 
@@ -80,10 +81,14 @@ class Backend {
   // Gram matrix.
   virtual double held_features_bytes() const { return 1024.0 * 1024 * 1024; }
 
+  // The device, and memory of it that somebody else holds: sets that lie there are read there.
+  virtual int device_number() const;
+  virtual std::shared_ptr<const DeviceMemory> borrow(std::shared_ptr<void> address, std::size_t bytes) const;
+
   // max_keys: the largest of all sets to come. Keeps a reference to the model.
   virtual std::unique_ptr<Scorer> make_scorer(const Model& model, Index max_keys);
   // What the values of a model read, (n, M D) or the kernel with the sets it keeps, in the order of its
-  // values.
+  // values. On the device, if the sets lie there.
   virtual Array features(const Model& model, const Sets& sets, const Context& context);
 
   // K(a, b), or K(a, a) where b is null. exact: full accuracy for every pair, slowly.
@@ -126,6 +131,9 @@ class Backend {
 
 // The back end that the execution asks for. Error if the back end is absent, with the way to get it.
 Context context_of(const Execution& execution);
+
+// The CUDA back end. Error if it is absent, with the way to get it.
+Backend& cuda_machine();
 
 // All that this build knows of, with the reason where one is absent.
 std::vector<BackendInfo> backends();

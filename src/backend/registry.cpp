@@ -32,16 +32,22 @@ BackendInfo cuda_info() { return {"cuda", cuda_plugin().machine != nullptr, cuda
 
 std::vector<BackendInfo> backends() { return {{"cpu", true, "always there"}, cuda_info()}; }
 
+Backend& cuda_machine() {
+  if (replacement) return *replacement;
+  const BackendInfo info = cuda_info();
+  require(info.available, option("backend"), ": cuda given: ", info.reason);
+  return *cuda_plugin().machine;
+}
+
 Context context_of(const Execution& execution) {
   const int threads = thread_count(execution);
   comm::Communicator& ranks = comm::world();
   if (replacement) return {*replacement, threads, execution, ranks};
   if (execution.backend == BackendChoice::cuda) {
-    const BackendInfo info = cuda_info();
-    require(info.available, option("backend"), ": cuda given: ", info.reason);
+    Backend& machine = cuda_machine();
     require(ranks.alone(), option("backend"), ": cuda given on ", ranks.size(),
             " ranks, expected cpu: the device works for one process");
-    return {*cuda_plugin().machine, threads, execution};
+    return {machine, threads, execution};
   }
   Backend& own = cpu::processor();
   return {ranks.alone() ? own : distributed::sharded(own, ranks), threads, execution, ranks};

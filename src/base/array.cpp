@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "headlens/device_memory.hpp"
 #include "headlens/error.hpp"
 
 namespace headlens {
@@ -128,6 +129,20 @@ Array::Array(DType type, std::vector<Index> shape) : type_(type), shape_(std::mo
 Array::Array(DType type, std::vector<Index> shape, std::shared_ptr<void> bytes)
     : type_(type), shape_(std::move(shape)), bytes_(std::move(bytes)) {
   check_shape(type_, shape_);
+}
+
+Array Array::on_device(DType type, std::vector<Index> shape, std::shared_ptr<const DeviceMemory> memory) {
+  ensure(memory != nullptr, "an array of a device has no memory");
+  Array out(type, std::move(shape), nullptr);
+  out.device_ = std::move(memory);
+  return out;
+}
+
+void Array::refuse_device() const {
+  throw Error(ErrorCode::misuse,
+              message("array: ", describe(), " lies on ", device_->place(),
+                      ", where the processor reads nothing: copy it to main memory first, or ask for ",
+                      option("backend", "cuda"), " in a call that reads it there"));
 }
 
 Index Array::size() const {

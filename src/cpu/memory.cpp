@@ -25,7 +25,6 @@ constexpr double kSmall = 1 << 16;  // words, options, lists of penalties
 double as_double(Index i) { return static_cast<double>(i); }
 double square(double size) { return size * size; }
 double item_of(const FeatureOptions& f) { return f.precision == Precision::f32 ? kFloat : kDouble; }
-double data_bytes(const Sets& sets) { return as_double(sets.query().bytes() + sets.keys().bytes()); }
 
 // Blocks in which the columns of heads are computed.
 struct ColumnBlocks {
@@ -90,7 +89,7 @@ DesignBytes head_design(const Shape& shape, int threads) {
   const double stored = out.item * head_items(f, dim, keys);
   const double packed = stored / as_double(f.heads) * blocks.count * as_double(blocks.heads);
   const double means = out.columns * (4 * kDouble + 2 * out.item);
-  out.fixed = data_bytes(shape.sets) + stored + packed + means + map_scratch(shape, threads);
+  out.fixed = shape.sets.host_bytes() + stored + packed + means + map_scratch(shape, threads);
   out.cut(rows_of_block(shape.block_sets, static_cast<Index>(out.columns)), columns_of_chunk(blocks.columns),
           shape.hold);
   return out;
@@ -114,7 +113,7 @@ DesignBytes centre_design(const Shape& shape, int threads) {
   const double m = as_double(shape.centres);
   out.rows = as_double(shape.sets.count());
   out.columns = out.used = m;
-  out.fixed = data_bytes(shape.sets) + support_bytes(shape, m) + square(m) * kDouble +
+  out.fixed = shape.sets.host_bytes() + support_bytes(shape, m) + square(m) * kDouble +
               closed_form_bytes(shape, threads) + m * 6 * kDouble + threads * square(128) * kDouble;
   out.cut(rows_of_block(shape.block_sets > 0 ? shape.block_sets : kRowTile, shape.centres), shape.centres,
           shape.hold);
@@ -229,7 +228,7 @@ double route_bytes(const Route& route, const Shape& shape, int threads) {
     design.rows = as_double(shape.sets.count());
     // The kernel matrix is kept to measure the residual with; the solver has a copy.
     const double kernel = square(design.rows) * kDouble;
-    return kSmall + data_bytes(shape.sets) + support_bytes(shape, design.rows) + kernel +
+    return kSmall + shape.sets.host_bytes() + support_bytes(shape, design.rows) + kernel +
            std::max(closed_form_bytes(shape, threads), solver_bytes(route, design, shape, threads));
   }
   const DesignBytes design =

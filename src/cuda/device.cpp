@@ -35,6 +35,7 @@ void keep_freed_memory() {
 
 Device open_device() {
   Device out;
+  check(cudaGetDevice(&out.number));
   keep_freed_memory();
   check(cudaStreamCreateWithFlags(&out.stream, cudaStreamNonBlocking));
   check(cublasCreate(&out.blas));

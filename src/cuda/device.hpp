@@ -19,6 +19,7 @@ void check(cublasStatus_t status);
 void check(cusolverStatus_t status);
 
 struct Device {
+  int number = 0;
   cudaStream_t stream = nullptr;
   cublasHandle_t blas = nullptr;
   cusolverDnHandle_t solver = nullptr;
@@ -55,6 +56,10 @@ class DeviceArray {
   }
 
   T* data() const { return data_; }
+  T* let_go() {  // whoever takes it frees it
+    size_ = 0;
+    return std::exchange(data_, nullptr);
+  }
   Index size() const { return size_; }
 
   void upload(const T* from) { copy(data_, from, cudaMemcpyHostToDevice); }

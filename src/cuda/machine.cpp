@@ -1,5 +1,6 @@
 #include "cuda/machine.hpp"
 
+#include "cuda/arrays.hpp"
 #include "cuda/design/head_design.hpp"
 #include "cuda/kernels/device_kernel.hpp"
 #include "cuda/layer/factor_descent.hpp"
@@ -18,6 +19,18 @@ void refuse_checkpoints(const Context& context) {
   if (context.execution.checkpoint.folder.empty()) return;
   throw Error(ErrorCode::environment, message(option("backend"), ": cuda keeps no checkpoints: leave out ",
                                               option("checkpoint"), ", or ask for cpu"));
+}
+
+// A stream belongs to the device that a thread first worked on; kernels are launched on the current one.
+int current_device() {
+  const int opened = device().number;
+  int current = 0;
+  check(cudaGetDevice(&current));
+  require(current == opened, option("backend"), ": cuda: headlens works on cuda:", opened,
+          " in this thread, and cuda:", current, " is the current device: make cuda:", opened,
+          " the current one before the call, as torch.cuda.set_device(", opened,
+          ") does, or start the program with CUDA_VISIBLE_DEVICES=", current);
+  return opened;
 }
 
 // Centres, products of features for kernels without a closed form, and recoveries among all entries of Theta
@@ -41,6 +54,11 @@ class Machine final : public backend::Backend {
   }
   double bytes(const backend::Route& route, const backend::Shape& shape, int) const override {
     return route_bytes(route, shape);
+  }
+  int device_number() const override { return current_device(); }
+  std::shared_ptr<const DeviceMemory> borrow(std::shared_ptr<void> address,
+                                             std::size_t bytes) const override {
+    return cuda::borrow(std::move(address), bytes);
   }
   std::uint64_t free_bytes() const override { return free_device_bytes(); }
   double held_features_bytes() const override { return 0x1p60; }  // memory is what limits them, not habit

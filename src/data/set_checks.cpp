@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 
+#include "headlens/device_memory.hpp"
 #include "headlens/error.hpp"
 
 namespace headlens {
@@ -47,6 +48,20 @@ Index first_non_finite(const T* values, Index size, Bits exponent) {
   for (; begin < size; ++begin)
     if (!std::isfinite(values[begin])) break;
   return begin;
+}
+
+template <class T, class Bits>
+Index first_non_finite(const Array& array, Bits exponent) {
+  if (array.device()) return array.device()->first_non_finite(array.dtype(), array.size());
+  return first_non_finite(array.data<T>(), array.size(), exponent);
+}
+
+double value_at(const Array& array, Index flat) {
+  if (!array.device()) return array.at(flat);
+  const std::size_t item = item_bytes(array.dtype());
+  Array one(array.dtype(), {1});
+  array.device()->fetch({{static_cast<std::size_t>(flat) * item, item}}, one.raw());
+  return one.at(0);
 }
 
 std::string position_in(const Array& array, Index flat, Index first_row) {
@@ -142,13 +157,12 @@ void check_target_range(const std::vector<double>& values, Index first, const st
 }
 
 void check_finite(const Array& array, const std::string& name, const char* what, Index first_row) {
-  const Index at =
-      array.dtype() == DType::f32
-          ? first_non_finite(array.data<float>(), array.size(), std::uint32_t{0x7f800000})
-          : first_non_finite(array.data<double>(), array.size(), std::uint64_t{0x7ff0000000000000});
+  const Index at = array.dtype() == DType::f32
+                       ? first_non_finite<float>(array, std::uint32_t{0x7f800000})
+                       : first_non_finite<double>(array, std::uint64_t{0x7ff0000000000000});
   if (at < array.size())
     throw Error(ErrorCode::misuse, join(name, ": ", what, position_in(array, at, first_row), " is ",
-                                        array.at(at), ", expected finite values, no NaN or inf"));
+                                        value_at(array, at), ", expected finite values, no NaN or inf"));
 }
 
 }  // namespace headlens

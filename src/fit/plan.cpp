@@ -44,8 +44,7 @@ class HeadPlan {
     const double item = f.precision == Precision::f32 ? 4 : 8;
     // Of the rank with the most: all ranks must come to the same plan.
     features_ = std::ceil(n_ / context.ranks.size()) * p_ * item;
-    data_ = -context.ranks.least(
-        -static_cast<double>(problem.sets.query().bytes() + problem.sets.keys().bytes()));
+    data_ = -context.ranks.least(-problem.sets.host_bytes());
     heads_ = 2 * item * head_items(f, problem.sets.dim(), problem.keys());  // as stored, and as packed
   }
 

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "data/set_part.hpp"
 #include "fit/penalties.hpp"
 
 namespace headlens::training {
@@ -49,17 +50,21 @@ struct Factors {
   double query = 1, key = 1;
 };
 
-// From some thousand sets, evenly taken: a mean and a spread need no more.
-Factors factors_of(const Sets& sets) {
+// From some thousand sets, evenly taken, and the first keys of large ones: a mean and a spread need no more,
+// and what is taken of sets on a device comes here. Queries are never fewer: one alone has no spread.
+Factors factors_of(const Sets& all, Index most_numbers) {
   constexpr Index kSets = 1024;
-  const Index d = sets.dim(), step = std::max<Index>(1, sets.count() / kSets);
+  const Index d = all.dim(), step = std::max(Index{1}, all.count() / kSets);
+  const Index chosen = (all.count() + step - 1) / step;
+  const Index most_keys = std::max(Index{1}, most_numbers / (chosen * d));
+  const Sets sets = all.on_device() ? part_of(all, step, most_keys) : all;
   Spread queries(d), keys(d);
   std::vector<double> query(static_cast<std::size_t>(d)),
       tokens(static_cast<std::size_t>(d * sets.max_keys()));
-  for (Index i = 0; i < sets.count(); i += step) {
+  for (Index i = 0; i < sets.count(); i += all.on_device() ? 1 : step) {
     sets.copy_set(i, query.data(), tokens.data(), d);
     queries.add(query.data());
-    for (Index k = 0; k < sets.keys_of(i); ++k) keys.add(tokens.data() + k * d);
+    for (Index k = 0; k < std::min(sets.keys_of(i), most_keys); ++k) keys.add(tokens.data() + k * d);
   }
   return {queries.factor(), keys.factor()};
 }
@@ -71,9 +76,9 @@ double rounding_unit(Precision precision) { return precision == Precision::f32 ?
 
 }  // namespace
 
-double score_digits(const Problem& problem) {
+double score_digits(const Problem& problem, Index most_numbers) {
   const FeatureOptions& features = problem.options.features;
-  const Factors rho = factors_of(problem.sets);
+  const Factors rho = factors_of(problem.sets, most_numbers);
   const double product = features.kind == ModelKind::mlp ? std::max(rho.query, rho.key) : rho.query * rho.key;
   const bool single = features.precision == Precision::f32;
   double rounding = rounding_unit(features.precision) * product;

@@ -14,7 +14,8 @@
 
 namespace headlens::training {
 
-double score_digits(const Problem& problem);
+// Looks at some thousand sets, and of their keys at about most_numbers coordinates.
+double score_digits(const Problem& problem, Index most_numbers = Index{1} << 24);
 
 // With fewer digits, rounding shows in the error of the fit. Two are enough for mlp and for kernels. For
 // attention, what differs between tokens makes up 1 / (rho_0 rho) of the squares of centred features, and the

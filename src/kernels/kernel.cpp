@@ -44,8 +44,7 @@ Kernel compute_part(const Sets& a, const Sets* b, const KernelOptions& options, 
   const auto closed_form = context.machine.make_kernel(a, b, features, options.exact, context);
   const DType type = features.precision == Precision::f32 ? DType::f32 : DType::f64;
   const double entries = static_cast<double>(a.count()) * static_cast<double>(right.count());
-  const double data = static_cast<double>(a.query().bytes() + a.keys().bytes()) +
-                      (b ? static_cast<double>(b->query().bytes() + b->keys().bytes()) : 0.0);
+  const double data = a.host_bytes() + (b ? b->host_bytes() : 0.0);
   MemoryBudget(execution).require(
       entries * static_cast<double>(item_bytes(type)) + data + closed_form->buffer_bytes(),
       join("the kernel of ", a.count(), " by ", right.count(), " sets"));

@@ -81,7 +81,7 @@ void score_blocks(const Model& model, const Sets& sets, const Execution& executi
   const Index n = sets.count();
   const double data = static_cast<double>(sets.query().bytes() + sets.keys().bytes());
   const Index step = rows_in_block(*scorer, n, data / static_cast<double>(n));
-  const Team team = make_team(model, *scorer, step, n, sink.bytes() + data, 0, context);
+  const Team team = make_team(model, *scorer, step, n, sink.bytes() + sets.host_bytes(), 0, context);
   sink.start(tile_count(n, step));
   for_blocks(team, tile_count(n, step), execution, [&](Index block, int threads) {
     const Tile range = tile_at(n, step, block);

@@ -8,25 +8,14 @@
 #include <filesystem>
 #include <limits>
 
-#include "headlens/error.hpp"
 #include "reference/random_sets.hpp"
+#include "reference/refusal.hpp"
 
 namespace headlens {
 namespace {
 
 using namespace reference;
 using testing::HasSubstr;
-
-template <class F>
-std::string error_of(F&& f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::misuse);
-    return error.what();
-  }
-  return "no error";
-}
 
 TEST(Sets, RectangularAndRaggedHoldTheSame) {
   const Array query = normal_array<double>({4, 3}, 1), keys = normal_array<double>({4, 5, 3}, 2);
@@ -106,50 +95,51 @@ TEST(Sets, SequencesLeaveOutTheQuery) {
 
 TEST(Sets, ErrorsNameTheFileAndTheNumbers) {
   const Array query = normal_array<double>({4, 3}, 1), keys = normal_array<double>({4, 5, 3}, 2);
-  EXPECT_THAT(error_of([&] {
+  EXPECT_THAT(refusal_of([&] {
                 Sets::from_arrays(normal_array<double>({4, 2}, 1), keys, "a.npz");
               }),
               testing::AllOf(HasSubstr("a.npz"), HasSubstr("(4, 2)"), HasSubstr("(4, 5, 3)")));
-  EXPECT_THAT(error_of([&] { Sets::from_arrays(query, normal_array<double>({4}, 2), "a.npz"); }),
+  EXPECT_THAT(refusal_of([&] { Sets::from_arrays(query, normal_array<double>({4}, 2), "a.npz"); }),
               HasSubstr("(4,)"));
-  EXPECT_THAT(error_of([&] {
+  EXPECT_THAT(refusal_of([&] {
                 Sets::from_arrays(Array(DType::f64, {0, 3}), Array(DType::f64, {0, 5, 3}));
               }),
               HasSubstr("no sets"));
-  EXPECT_THAT(error_of([&] {
+  EXPECT_THAT(refusal_of([&] {
                 Sets::from_arrays(query, Array(DType::f64, {4, 0, 3}));
               }),
               HasSubstr("at least one key"));
   const Array flat = normal_array<double>({9, 3}, 2);
   const auto ragged = [&](std::vector<std::int64_t> offsets) {
-    return error_of([&] { Sets::from_ragged(query, flat, offsets); });
+    return refusal_of([&] { Sets::from_ragged(query, flat, offsets); });
   };
   EXPECT_THAT(ragged({0, 3, 6, 9}), HasSubstr("expected 5"));
   EXPECT_THAT(ragged({1, 3, 6, 7, 9}), HasSubstr("offsets[0] is 1"));
   EXPECT_THAT(ragged({0, 3, 3, 7, 9}), HasSubstr("at least one key"));
   EXPECT_THAT(ragged({0, 5, 3, 7, 9}), HasSubstr("offsets[1] is 5"));
   EXPECT_THAT(ragged({0, 3, 6, 7, 99}), HasSubstr("offsets end at 99"));
-  EXPECT_THAT(error_of([&] {
+  EXPECT_THAT(refusal_of([&] {
                 Sets::from_sequence(normal_array<double>({2, 1, 3}, 1));
               }),
               HasSubstr("at least two tokens"));
-  EXPECT_THAT(error_of([&] {
+  EXPECT_THAT(refusal_of([&] {
                 Sets::from_tokens(normal_array<double>({2, 1, 3}, 1), "X");
               }),
               testing::AllOf(HasSubstr("X: "), HasSubstr("at least two tokens")));
-  EXPECT_THAT(error_of([&] { Sets::from_tokens(normal_array<double>({4}, 1)); }), HasSubstr("(n, 1 + N, d)"));
-  EXPECT_THAT(error_of([&] { Sets::from_tokens(Array(DType::f64, {0, 2, 3})); }), HasSubstr("empty"));
+  EXPECT_THAT(refusal_of([&] { Sets::from_tokens(normal_array<double>({4}, 1)); }),
+              HasSubstr("(n, 1 + N, d)"));
+  EXPECT_THAT(refusal_of([&] { Sets::from_tokens(Array(DType::f64, {0, 2, 3})); }), HasSubstr("empty"));
 }
 
 TEST(Sets, RefuseValuesThatAreNotFinite) {
   for (const double bad : {std::nan(""), std::numeric_limits<double>::infinity()}) {
     Array keys = normal_array<double>({4, 5, 3}, 2);
     keys.data<double>()[1 * 15 + 2 * 3 + 1] = bad;
-    EXPECT_THAT(error_of([&] {
+    EXPECT_THAT(refusal_of([&] {
                   Sets::from_arrays(normal_array<double>({4, 3}, 1), keys);
                 }),
                 HasSubstr("keys[1, 2, 1]"));
-    EXPECT_THAT(error_of([&] { Sets::from_tokens(keys); }), HasSubstr("tokens[1, 2, 1]"));
+    EXPECT_THAT(refusal_of([&] { Sets::from_tokens(keys); }), HasSubstr("tokens[1, 2, 1]"));
   }
 }
 
@@ -158,8 +148,8 @@ TEST(Targets, AcceptVectorsAndMatricesAndNameTheShape) {
   EXPECT_EQ(make_targets(normal_array<double>({4}, 1), sets).outputs, 1);
   EXPECT_EQ(make_targets(normal_array<double>({4, 2}, 1), sets).outputs, 2);
   EXPECT_TRUE(make_targets(Array::from<std::int64_t>({0, 1, 1, 0}, {4}), sets).integer);
-  EXPECT_THAT(error_of([&] { make_targets(normal_array<double>({3}, 1), sets); }), HasSubstr("(3,)"));
-  EXPECT_THAT(error_of([&] {
+  EXPECT_THAT(refusal_of([&] { make_targets(normal_array<double>({3}, 1), sets); }), HasSubstr("(3,)"));
+  EXPECT_THAT(refusal_of([&] {
                 make_targets(normal_array<double>({4, 0}, 1), sets);
               }),
               HasSubstr("at least one output"));

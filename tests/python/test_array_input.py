@@ -160,6 +160,7 @@ class OnDevice(Tensor):
 
     def __init__(self, array, fetch):
         super().__init__(array, (2, 0), "cuda:0")
+        self.shape, self.dtype = array.shape, array.dtype
         setattr(self, fetch, lambda: array)
 
 

@@ -58,7 +58,7 @@ HeadDesign<T>::HeadDesign(std::unique_ptr<FeatureMap<T>> map, const backend::Fea
           position_table(source.features.positions, source.sets.max_keys() + 1, source.sets.dim())),
       block_rows_(rows_of_block(map_->columns(), sizeof(T))),
       resident_(are_resident(source.sets, sizeof(T))) {
-  if (resident_) tokens_ = upload_tokens<T>(sets_, 0, rows(), position_table_, context.threads);
+  if (resident_) tokens_ = pack_tokens<T>(sets_, 0, rows(), position_table_, context.threads);
 }
 
 // Features of these sets, not centred.
@@ -66,7 +66,7 @@ template <class T>
 void HeadDesign<T>::compute(Index first, Index count, T* to) {
   if (!resident_) {
     tokens_ = {};
-    tokens_ = upload_tokens<T>(sets_, first, first + count, position_table_, context_.threads);
+    tokens_ = pack_tokens<T>(sets_, first, first + count, position_table_, context_.threads);
   }
   map_->compute(tokens_, resident_ ? first : 0, count, to);
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/parallel.hpp"
+#include "cuda/features/pack.hpp"
 #include "cuda/staging.hpp"
 #include "features/positions.hpp"
 
@@ -21,23 +22,12 @@ void pack_set(const Sets& sets, Index set, const std::vector<double>& table, T* 
   }
 }
 
-}  // namespace
-
+// Row of set s of those that are packed: begin[s] D.
 template <class T>
-Tokens<T> upload_tokens(const Sets& sets, Index first, Index last, const std::vector<double>& table,
-                        int threads) {
+void upload_packed(const Sets& sets, Index first, const std::vector<std::int64_t>& begin,
+                   const std::vector<double>& table, int threads, Tokens<T>& out) {
   constexpr Index kShare = 64;  // sets that a thread takes at a time
-  Tokens<T> out;
-  out.count = last - first;
-  out.width = sets.dim() + 1;
-  out.max_keys = sets.whole().max_keys;
-  std::vector<std::int64_t> begin{0};
-  for (Index s = first; s < last; ++s) {
-    begin.push_back(begin.back() + sets.keys_of(s) + 1);
-  }
   const auto at = [&](Index s) { return begin[static_cast<std::size_t>(s)] * out.width; };
-  out.begin = DeviceArray<std::int64_t>::from(begin);
-  out.rows = DeviceArray<T>(at(out.count));
   const auto chunk_items = static_cast<Index>(Staging::kBytes / sizeof(T));
   for (Index s = 0, end; s < out.count; s = end) {
     for (end = s + 1; end < out.count && at(end + 1) - at(s) <= chunk_items;) ++end;
@@ -49,6 +39,25 @@ Tokens<T> upload_tokens(const Sets& sets, Index first, Index last, const std::ve
     });
     staging().send(out.rows.data() + at(s), bytes);
   }
+}
+
+}  // namespace
+
+template <class T>
+Tokens<T> pack_tokens(const Sets& sets, Index first, Index last, const std::vector<double>& table,
+                      int threads) {
+  Tokens<T> out;
+  out.count = last - first;
+  out.width = sets.dim() + 1;
+  out.max_keys = sets.whole().max_keys;
+  std::vector<std::int64_t> begin{0};
+  for (Index s = first; s < last; ++s) begin.push_back(begin.back() + sets.keys_of(s) + 1);
+  out.begin = DeviceArray<std::int64_t>::from(begin);
+  out.rows = DeviceArray<T>(begin.back() * out.width);
+  if (sets.on_device())
+    pack_on_device(sets, first, table, out);
+  else
+    upload_packed(sets, first, begin, table, threads, out);
   return out;
 }
 
@@ -59,7 +68,7 @@ double token_bytes(const Sets& sets, std::size_t item) {
          8 * (n + 1);
 }
 
-template Tokens<float> upload_tokens(const Sets&, Index, Index, const std::vector<double>&, int);
-template Tokens<double> upload_tokens(const Sets&, Index, Index, const std::vector<double>&, int);
+template Tokens<float> pack_tokens(const Sets&, Index, Index, const std::vector<double>&, int);
+template Tokens<double> pack_tokens(const Sets&, Index, Index, const std::vector<double>&, int);
 
 }  // namespace headlens::cuda

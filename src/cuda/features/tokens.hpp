@@ -20,10 +20,11 @@ struct Tokens {
 };
 
 // The sets [first, last), rounded to T; positions from `table` (features/positions.hpp) are added to keys.
-// Sets are packed by `threads` threads while those before them travel.
+// Sets in main memory are packed by `threads` threads while those before them travel; sets on the device,
+// there.
 template <class T>
-Tokens<T> upload_tokens(const Sets& sets, Index first, Index last, const std::vector<double>& table,
-                        int threads);
+Tokens<T> pack_tokens(const Sets& sets, Index first, Index last, const std::vector<double>& table,
+                      int threads);
 
 double token_bytes(const Sets& sets, std::size_t item);
 

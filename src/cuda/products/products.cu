@@ -189,6 +189,14 @@ void add_partial(const double* partial, Index tiles, Index items, double* out) {
   check(cudaGetLastError());
 }
 
+template <class T>
+__global__ void columns_kernel(const T* __restrict__ block, Index stride,
+                               const std::int64_t* __restrict__ order, Index columns, T* __restrict__ out) {
+  const Index row = blockIdx.x;
+  for (Index j = threadIdx.x; j < columns; j += kThreads)
+    out[row * columns + j] = block[row * stride + order[j]];
+}
+
 }  // namespace
 
 template <class T>
@@ -207,6 +215,14 @@ void add_adjoint(const T* phi, Index rows, Index columns, const double* r, Index
       <<<column_grid(rows, columns, q), kThreads, 0, device().stream>>>(phi, rows, columns, r, q, partial);
   check(cudaGetLastError());
   add_partial(partial, tiles_of(rows), columns * q, out);
+}
+
+template <class T>
+void take_columns(const T* block, Index rows, Index stride, const std::int64_t* order, Index columns,
+                  T* out) {
+  columns_kernel<T>
+      <<<static_cast<unsigned>(rows), kThreads, 0, device().stream>>>(block, stride, order, columns, out);
+  check(cudaGetLastError());
 }
 
 template <class T>
@@ -304,6 +320,7 @@ void subtract(double* a, Index items, const double* b) {
 #define HEADLENS_FOR(T)                                                                             \
   template void add_forward(const T*, Index, Index, const double*, Index, double*);                 \
   template void add_adjoint(const T*, Index, Index, const double*, Index, double*, double*);        \
+  template void take_columns(const T*, Index, Index, const std::int64_t*, Index, T*);               \
   template void row_squares(const T*, Index, Index, double*);                                       \
   template ColumnSums<T> no_sums<T>(Index);                                                         \
   template void add_sums(const T*, Index, Index, ColumnSums<T>&);                                   \

@@ -19,6 +19,10 @@ void add_adjoint(const T* phi, Index rows, Index columns, const double* r, Index
                  double* out);
 Index adjoint_items(Index rows, Index columns, Index q);
 
+// out (rows, columns)_ij = block (rows, stride)_i,order[j]
+template <class T>
+void take_columns(const T* block, Index rows, Index stride, const std::int64_t* order, Index columns, T* out);
+
 // out[i] = |row i|^2
 template <class T>
 void row_squares(const T* phi, Index rows, Index columns, double* out);

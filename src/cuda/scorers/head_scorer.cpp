@@ -1,10 +1,12 @@
 #include <algorithm>
 
 #include "base/memory.hpp"
+#include "cuda/arrays.hpp"
 #include "cuda/design/head_design.hpp"
 #include "cuda/features/feature_map.hpp"
 #include "cuda/products/products.hpp"
 #include "cuda/scorers/scorers.hpp"
+#include "cuda/staging.hpp"
 #include "features/positions.hpp"
 #include "headlens/error.hpp"
 
@@ -40,7 +42,7 @@ class HeadScorer final : public backend::Scorer {
     const Index step = rows_of_block(map_->columns(), sizeof(T)), q = out.cols;
     for (Index begin = first; begin < last; begin += step) {
       const Index count = std::min(step, last - begin);
-      Tokens<T> tokens = upload_tokens<T>(sets, begin, begin + count, table, threads);
+      Tokens<T> tokens = pack_tokens<T>(sets, begin, begin + count, table, threads);
       tokens.max_keys = std::max(tokens.max_keys, max_keys_);
       if (phi_.size() < count * map_->columns()) phi_ = {}, phi_ = DeviceArray<T>(count * map_->columns());
       DeviceArray<double> scores(count * q);
@@ -68,33 +70,43 @@ class HeadScorer final : public backend::Scorer {
   mutable DeviceArray<T> phi_;  // of a block
 };
 
-// Rows of the map in the order of the file.
+// Where the map has the columns of the file.
+template <class T>
+DeviceArray<std::int64_t> order_of(const FeatureMap<T>& map) {
+  std::vector<std::int64_t> out;
+  for (Index m = 0; m < map.heads(); ++m)
+    for (Index j = 0; j < map.width(); ++j) out.push_back(map.column_of(m, j));
+  return DeviceArray<std::int64_t>::from(out);
+}
+
+// Features of sets on the device stay there.
 template <class T>
 Array features_of(const Model& model, const Sets& sets, const backend::Context& context) {
   const auto map = map_of<T>(model);
+  const bool stay = sets.on_device();
   const Index n = sets.count(), columns = map->heads() * map->width();
-  MemoryBudget(context.execution)
-      .require(static_cast<double>(n) * static_cast<double>(columns) * sizeof(T),
-               join("the features of ", n, " sets"));
+  const MemoryBudget budget =
+      stay ? MemoryBudget(context.execution, free_device_bytes()) : MemoryBudget(context.execution);
+  budget.require(static_cast<double>(n) * static_cast<double>(columns) * sizeof(T),
+                 join("the features of ", n, " sets"));
   const std::vector<double> table = table_of(model, sets);
+  const DeviceArray<std::int64_t> order = order_of(*map);
   const Index step = std::min(n, rows_of_block(map->columns(), sizeof(T)));
-  Array out(dtype_of<T>(), {n, columns});
-  DeviceArray<T> block(step * map->columns());
+  DeviceArray<T> block(step * map->columns()), rows((stay ? n : step) * columns);
+  Array out = stay ? Array() : Array(dtype_of<T>(), {n, columns});
   for (Index first = 0; first < n; first += step) {
     context.execution.check_cancelled();
     context.execution.report("features", static_cast<double>(first), static_cast<double>(n));
     const Index count = std::min(step, n - first);
-    map->compute(upload_tokens<T>(sets, first, first + count, table, context.threads), 0, count,
-                 block.data());
-    const std::vector<T> rows = block.to_host();
-    for (Index i = 0; i < count; ++i)
-      for (Index m = 0; m < map->heads(); ++m)
-        for (Index j = 0; j < map->width(); ++j)
-          out.data<T>()[(first + i) * columns + m * map->width() + j] =
-              rows[static_cast<std::size_t>(i * map->columns() + map->column_of(m, j))];
+    map->compute(pack_tokens<T>(sets, first, first + count, table, context.threads), 0, count, block.data());
+    T* here = rows.data() + (stay ? first * columns : 0);
+    take_columns(block.data(), count, map->columns(), order.data(), columns, here);
+    if (!stay)
+      download_large(here, static_cast<std::size_t>(count * columns) * sizeof(T),
+                     out.data<T>() + first * columns, context.threads);
   }
   map->check_finite(sets);
-  return out;
+  return stay ? give(std::move(rows), {n, columns}) : out;
 }
 
 }  // namespace
