@@ -9,7 +9,9 @@ The folder of a model has `model.safetensors`, `vocab.txt` and `config.json`; th
     X2 = encoder.drawn_tokens(X, 6000, 32)                            # the same tokens, drawn into examples at random
 """
 
+import ast
 import json
+import os
 import struct
 import unicodedata
 from pathlib import Path
@@ -35,6 +37,21 @@ def python_reference():
     import pydoc_data.topics
 
     return "\n".join(text for _, text in sorted(pydoc_data.topics.topics.items()))
+
+
+def python_docstrings():
+    """A longer one: what the modules, classes and functions of the standard library say of themselves."""
+    library, found = Path(os.__file__).parent, []
+    for path in sorted([*library.glob("*.py"), *library.glob("*/*.py")]):
+        if "site-packages" in path.parts or "/test" in str(path):
+            continue
+        try:
+            tree = ast.parse(path.read_text(encoding="utf-8"))
+        except (SyntaxError, ValueError):  # files that are wrong on purpose
+            continue
+        places = (n for n in ast.walk(tree) if isinstance(n, (ast.FunctionDef, ast.ClassDef, ast.Module)))
+        found += [text for text in map(ast.get_docstring, places) if text and len(text) > 80]
+    return "\n".join(found)
 
 
 def words_of(text):
