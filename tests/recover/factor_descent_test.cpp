@@ -2,6 +2,7 @@
 // smaller, and heads that are merged for good.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -100,7 +101,7 @@ Outcome descend_by(Script script, Index examples, int steps, bool merges_lose = 
   const Matrix<double> x = Matrix<double>::zeros(examples * kTokens, kDim);
   Matrix<double> y(examples * kTokens, 2);
   for (Index i = 0; i < y.rows() * y.cols(); ++i) y.data()[i] = 1 + static_cast<double>(i % 5);
-  const Index held = 100 * kTokens;
+  const Index held = std::min<Index>(examples, 100) * kTokens;
   const Split split{x.view(), y.view(), x.view().block(0, 0, held, kDim), y.view().block(0, 0, held, 2),
                     kTokens};
   ScriptedMachine machine(std::move(script));
