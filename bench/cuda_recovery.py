@@ -17,7 +17,7 @@ import torch
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 HEADLENS = next(p for p in (ROOT / "build/headlens", ROOT / "headlens") if p.exists())
-SIZES = [(64, 8, 600, 16), (768, 12, 5000, 32), (1024, 16, 16000, 16)]  # d, m, examples, tokens
+SIZES = [(64, 8, 600, 16), (768, 12, 5000, 32), (1024, 16, 12000, 16)]  # d, m, examples, tokens
 DEVICE = "cuda"
 
 
