@@ -54,8 +54,6 @@ class Sets {
 
   bool on_device() const { return query_.device() != nullptr; }
   double host_bytes() const;  // of main memory that the tokens take
-  // Every step-th of the sets, the first included, in main memory. Of sequences their sets, one by one.
-  Sets every(Index step) const;
 
   // Writes the query to query[0:d], and the N keys to rows of `keys` that are `stride` items apart. Error if
   // the sets lie on a device: whoever can, reads them there.

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <limits>
 
 #include "data/set_checks.hpp"
 #include "data/set_part.hpp"
@@ -180,8 +179,6 @@ Sets part_of(const Sets& sets, Index step, Index most_keys) {
              ? Sets::from_arrays(std::move(query), std::move(keys), sets.name())
              : Sets::from_ragged(std::move(query), std::move(keys), std::move(offsets), sets.name());
 }
-
-Sets Sets::every(Index step) const { return part_of(*this, step, std::numeric_limits<Index>::max()); }
 
 template <class T>
 void Sets::copy_set(Index set, T* query, T* keys, Index stride) const {
